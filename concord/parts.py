@@ -31,9 +31,12 @@ from concord.workers.constraints.templates.template import (
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
 from concord.workers.corpus.readers.reader import (
     BadLineError,
+    FileStart,
+    Likelihood,
     ReaderEntry,
     SourceForm,
     decoded,
+    in_text,
     or_nothing,
     source_files,
 )
@@ -84,6 +87,7 @@ __all__ = [
     "ExportedSpan",
     "FeatureTemplate",
     "FileEncoding",
+    "FileStart",
     "FormError",
     "Group",
     "InputError",
@@ -93,6 +97,7 @@ __all__ = [
     "LabelSet",
     "Labels",
     "LanguageError",
+    "Likelihood",
     "Line",
     "LinearRows",
     "Manifest",
@@ -149,6 +154,7 @@ __all__ = [
     "forbidden_edges",
     "forbidden_labels",
     "id_prefix",
+    "in_text",
     "line_groups",
     "line_text",
     "or_nothing",

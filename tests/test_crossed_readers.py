@@ -15,14 +15,16 @@ from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
 from concord.schemas.errors import InputError
+from concord.workers.corpus.fitting import all_forms, form_of
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest
-from concord.workers.corpus.readers.reader import SourceForm
+from concord.workers.corpus.readers.reader import FileStart
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.source_forms import form_of
 from concord.workers.corpus.readers.unread_forms import UNREAD_FORMS
 from concord.workers.corpus.settings import ColumnsSettings, ParquetReaderSettings
 from tests.support.made_forms import FOREIGN, UNREAD, MadeForm
 
+FORMS_OF_BYTES = {"a Parquet file", "a Parquet file with spans in a column", "a .spacy file", "a packed file"}
+"""Forms that no file of text has."""
 CASES = Path("/work/shared/cases")
 every_form = pytest.mark.parametrize("made", FOREIGN, ids=lambda made: made.title)
 
@@ -143,16 +145,19 @@ def test_a_form_that_no_reader_takes_is_told_by_its_name_and_never_as_plain(made
     for reader in READERS:
         found = str(written(reader, path, tmp_path / "out"))
         assert f"this is {made.form}, which no reader takes; " in found, reader
-        assert "scheme=plain" not in found or made.form is SourceForm.SLASHED, reader  # whose labels are types
+        assert "scheme=plain" not in found or made.form == "a text of words with a slash and a label, as libpostal's", (
+            reader
+        )  # whose labels are types
         assert "\n" not in found, reader
 
 
-BY_SED = [made for made in UNREAD if made.form is not None and "such as by `sed" in UNREAD_FORMS[made.form]]
+REMEDIES = {form.title: form.remedy for form in UNREAD_FORMS}
+BY_SED = [made for made in UNREAD if "such as by `sed" in REMEDIES[made.form]]
 
 
 @pytest.mark.parametrize("made", BY_SED, ids=lambda made: made.title)
 def test_a_file_that_is_rewritten_as_proposed_keeps_its_gold(made: MadeForm, tmp_path: Path) -> None:
-    path, advice = made.write(tmp_path / "in"), UNREAD_FORMS[made.form or SourceForm.BMES]
+    path, advice = made.write(tmp_path / "in"), REMEDIES[made.form]
     rewrite = advice.partition("such as by `")[2].partition("`")[0]
     (reader, options), *_ = re.findall(r"`concord ingest (\w+)(.*?)`", advice)
     again = tmp_path / "again.xml"
@@ -171,14 +176,38 @@ def test_the_page_lists_all_forms_that_no_reader_takes_with_what_to_do() -> None
     page = (Path(__file__).parents[1] / "docs" / "readers.md").read_text()
     rows = [line for line in page.partition("| no reader takes | what to do |")[2].splitlines()[2:] if line]
     listed = list(itertools.takewhile(lambda line: line.startswith("|"), rows))
-    assert listed == [f"| {form} | {remedy} |" for form, remedy in UNREAD_FORMS.items()]
+    assert listed == [f"| {form} | {remedy} |" for form, remedy in REMEDIES.items()]
 
 
 @every_form
 def test_the_form_of_a_file_is_known_for_certain(made: MadeForm, tmp_path: Path) -> None:
     path = made.write(tmp_path / "in")
     first = path if path.is_file() else next(file for file in sorted(path.iterdir()))
-    assert form_of(first) is made.form
+    assert str(form_of(first)) == made.form
+
+
+def test_each_form_is_one_readers_and_tried_in_an_order_of_its_own() -> None:
+    forms = all_forms()
+    assert len({form.rank for form in forms}) == len({form.title for form in forms}) == len(forms)
+    assert {made.form for made in FOREIGN} | FORMS_OF_BYTES == {form.title for form in forms}
+    for name, entry in READERS.items():
+        own = {form.title for form in entry.forms}
+        assert own
+        assert own <= FORMS_OF_BYTES | {made.form for made in FOREIGN if name in made.readers or not made.readers}
+        others = {form for other, entry in READERS.items() if other != name for form in entry.forms}
+        assert set(entry.takes) <= others
+
+
+@every_form
+def test_no_reader_but_that_of_a_files_form_recognises_it_first(made: MadeForm, tmp_path: Path) -> None:
+    path = made.write(tmp_path / "in")
+    start = FileStart(path if path.is_file() else min(path.iterdir()))
+    ranks = [form.rank for form in all_forms() if form.recognises(start)]
+    (own,) = [form for form in all_forms() if form.title == made.form]
+    assert min(ranks) == own.rank
+    claims = {name for name, entry in READERS.items() if own in entry.forms}
+    assert len(claims) == (not own.remedy and own.title != "a list of labels, one a line")
+    assert claims <= made.readers or not made.readers
 
 
 @pytest.mark.parametrize(
@@ -229,7 +258,7 @@ def test_texts_of_records_with_spans_are_read_where_a_column_is_named(tmp_path: 
 def test_texts_are_read_as_texts_although_one_is_missing(bad: str, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"id": "a", "text": "Ann ran."}}\n{bad}\n')
-    assert form_of(path) is SourceForm.TEXTS
+    assert str(form_of(path)) == "JSON of texts"
     report = ingest("text", path, tmp_path / "o")
     assert (report.written, report.rejected) == (1, 1)
     (reject,) = pq.read_table(tmp_path / "o" / REJECTS_NAME).to_pylist()
@@ -256,7 +285,7 @@ def test_labels_that_are_all_outside_are_told(tmp_path: Path) -> None:
 
 def test_a_parquet_corpus_is_refused_by_readers_of_text(tmp_path: Path) -> None:
     pq.write_table(pa.table({"doc_id": ["a"], "text": ["Ann ran."]}), tmp_path / "c.parquet")
-    assert form_of(tmp_path / "c.parquet") is SourceForm.PARQUET
+    assert str(form_of(tmp_path / "c.parquet")) == "a Parquet file"
     assert "`concord ingest text" in str(written("mail", tmp_path / "c.parquet", tmp_path / "o"))
 
 

@@ -67,6 +67,18 @@ def test_a_part_of_each_kind_is_listed_with_its_package(env: dict[str, str], tmp
         assert list(found[kind])[-1] == name
 
 
+def test_a_form_of_its_own_is_known_to_all_readers(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada|B-PER\nran|O\n")
+    refused = concord(env, tmp_path, "ingest", "addresses", "a.txt", "--out", "corpus")
+    assert refused.returncode == Exit.INPUT
+    said = "a.txt: this is lines of a word, a bar and its label, which the reader 'addresses' does not take; "
+    assert said + "`concord ingest pipes a.txt --out FOLDER` does" in refused.stderr
+    assert concord(env, tmp_path, "ingest", "pipes", "a.txt", "--out", "corpus").returncode == 0
+    (tmp_path / "b.txt").write_text("<author> B. </author> <title> Rain </title>\n")
+    refused = concord(env, tmp_path, "ingest", "pipes", "b.txt", "--out", "corpus", "--overwrite")
+    assert "b.txt: this is lines of fields in inline tags, which the reader 'pipes' does not take; " in refused.stderr
+
+
 LISTED = """
 from typer.testing import CliRunner
 from concord.flows.cli.app import app

@@ -123,7 +123,7 @@ def read_words(source, settings):
         ),
         (
             "concord/workers/corpus/readers/registry.py",
-            '    "text": ReaderEntry(',
+            '    "text": TEXT_READER,',
             '    "words": ReaderEntry(read_words, WordsSettings, "words apart by spaces"),\n',
         ),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -13,61 +14,64 @@ from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.settings import ReaderSettings
-from concord.workers.corpus.readers.column_guess import column_options, conllu_labels
-from concord.workers.corpus.readers.reader import ReaderEntry, ReaderItem, SourceForm, source_files
+from concord.workers.corpus.readers.reader import (
+    FileStart,
+    Likelihood,
+    ReaderEntry,
+    ReaderItem,
+    SourceForm,
+    source_files,
+)
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.source_forms import form_of
-from concord.workers.corpus.readers.unread_forms import UNREAD_FORMS
+from concord.workers.corpus.readers.unread_forms import LABEL_LIST, UNREAD_FORMS
+from concord.workers.parts import PartError
 from concord.workers.storage.files import naming
 
-AS_PLAIN = {"scheme": "plain"}
-BY_TABS = {"separator": "tab"}
-FITTING: Mapping[SourceForm, tuple[tuple[str, Mapping[str, Any]], ...]] = {
-    SourceForm.PARQUET: (("parquet", {}), ("text", {})),
-    SourceForm.DOC_BIN: (("spans", {}),),
-    SourceForm.BRAT: (("spans", {}),),
-    SourceForm.XML: (("xml", {}),),
-    SourceForm.SPANS: (("spans", {}),),
-    SourceForm.TEXTS: (("text", {}),),
-    SourceForm.CONLLU: (("conllu", {}),),
-    SourceForm.CONLL: (("conll", {}), ("columns", {})),
-    SourceForm.NESTED: (("umass", {}),),
-    SourceForm.COLUMNS: (("columns", {}), ("columns", BY_TABS)),
-    SourceForm.PLAIN_COLUMNS: (("columns", AS_PLAIN), ("columns", AS_PLAIN | BY_TABS)),
-    SourceForm.TABLE: (("citations", {}), ("columns", AS_PLAIN | BY_TABS)),
-    SourceForm.PUBTATOR: (("pubtator", {}),),
-    SourceForm.ADDRESSES: (("addresses", {}),),
-    SourceForm.TAGGED_LINES: (("citations", {}),),
-    SourceForm.MAIL: (("mail", {}),),
-    SourceForm.CSV: (("text", {}),),
-    SourceForm.LABEL_LIST: (),
-    **dict.fromkeys(UNREAD_FORMS, ()),
-}
-"""Readers of each form, with options: the first one that reads a document of the file is proposed."""
-LINES_LOOKED_AT = 200
-"""Lines of a file that are looked at for its labels."""
 TRIED = 20
 """Items of a file that are read to see whether a reader can."""
+
+
+def form_of(path: Path) -> SourceForm | None:
+    """The form of a file; None for plain text, and for whatever could be several."""
+    start = FileStart(path)
+    return next((form for form in all_forms() if form.recognises(start)), None)
+
+
+def all_forms() -> list[SourceForm]:
+    """Forms that readers recognise, and those that no reader takes, in the order in which they are tried."""
+    forms = [*UNREAD_FORMS, LABEL_LIST, *(form for _, entry in _readers() for form in entry.forms)]
+    return sorted(forms, key=lambda form: form.rank)
+
+
+def _readers() -> Iterator[tuple[str, ReaderEntry]]:
+    """Readers by name, but for those that are of no use: this is told where one is asked for."""
+    for name in READERS:
+        try:
+            entry = READERS[name]
+        except PartError:
+            continue
+        yield name, entry
 
 
 def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
     """Raises `CorpusError` for a source with a file of a form that the reader does not take; it names one that does.
 
-    Readers of other packages take any form.
+    A reader that names no forms takes any.
     """
     entry = READERS[reader]
-    if entry.forms is None or "://" in source:
+    forms = (*entry.forms, *entry.takes)
+    if not forms or "://" in source:
         return
     files = source_files(source)
     read = [path for path, name in files if len(files) == 1 or not entry.suffixes or name.endswith(entry.suffixes)]
     for path in read or [path for path, _ in files]:
         with naming(path):
             form = form_of(path)
-        if form is None or form in entry.forms or (entry.asked is not None and entry.asked(form, settings)):
+        if form is None or form in forms or (entry.asked is not None and entry.asked(form, settings)):
             continue
-        if form in UNREAD_FORMS:
-            raise CorpusError(f"{path}: this is {form}, which no reader takes; {UNREAD_FORMS[form]}")
-        place = Path(source) if form is SourceForm.BRAT and Path(source).is_dir() else path
+        if form.remedy:
+            raise CorpusError(f"{path}: this is {form}, which no reader takes; {form.remedy}")
+        place = Path(source) if form.in_folder and Path(source).is_dir() else path
         raise CorpusError(f"{path}: this is {form}, which the reader {reader!r} does not take{_advice(form, place)}")
 
 
@@ -79,7 +83,7 @@ def _advice(form: SourceForm, path: Path) -> str:
 
 def _command(form: SourceForm, path: Path) -> str:
     """The command that reads the file with its labels; empty if none does."""
-    for reader, options in [*_of_content(form, path), *FITTING[form], *_wide(form, path)]:
+    for reader, options in _fits(form, path):
         if _reads(READERS[reader], path, options):
             options_text = "".join(f" --set {name}={_value(value)}" for name, value in options.items())
             return f"`concord ingest {reader} {quote(str(path))}{options_text} --out FOLDER`"
@@ -93,32 +97,15 @@ def command_for(source: str) -> str:
     return "" if form is None else _command(form, path)
 
 
-def _of_content(form: SourceForm, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The reader with options that the start of the file asks for: where its labels are, a header, and comments."""
-    if form not in (SourceForm.CONLLU, SourceForm.COLUMNS, SourceForm.TABLE):
-        return
-    with path.open("rb") as file:
-        lines = [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, LINES_LOOKED_AT)]
-    if form is SourceForm.CONLLU and (key := conllu_labels(lines)):
-        yield "conllu", {"labels": key}
-    if form is SourceForm.CONLLU:
-        return
-    for separator in ("whitespace", "tab"):
-        if options := column_options(lines, separator):
-            yield "columns", options
-
-
-def _wide(form: SourceForm, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """For a file of more than two columns: the first is taken for the word, and the last for the label."""
-    if form not in (SourceForm.PLAIN_COLUMNS, SourceForm.CONLL, SourceForm.TABLE):
-        return
-    with path.open("rb") as file:
-        head = [line for line in islice(file, 50) if line.strip() and not line.startswith(b"-DOCSTART-")]
-    line = head[0].decode("utf-8", errors="replace") if head else ""
-    for separator, count in (("whitespace", len(line.split())), ("tab", len(line.split("\t")))):
-        columns = ("tokens", *["_"] * (count - 2), "labels")
-        plain = AS_PLAIN if form in (SourceForm.PLAIN_COLUMNS, SourceForm.TABLE) else {}
-        yield "columns", {"columns": columns} | plain | ({} if separator == "whitespace" else BY_TABS)
+def _fits(form: SourceForm, path: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    """Readers that take files of a form, with options: the likeliest first, and of these the form's own reader."""
+    fits: list[tuple[Likelihood, str, Mapping[str, Any]]] = []
+    for name, entry in sorted(_readers(), key=lambda reader: form not in reader[1].forms):
+        if entry.fits is not None and form in (*entry.forms, *entry.takes):
+            fits += [(likelihood, name, options) for likelihood, options in entry.fits(form, path)]
+        elif form in entry.forms:
+            fits.append((Likelihood.USUAL, name, {}))
+    return [(name, options) for _, name, options in sorted(fits, key=itemgetter(0))]
 
 
 def _value(value: Any) -> str:

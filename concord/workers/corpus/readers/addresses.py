@@ -13,7 +13,14 @@ from concord.schemas.columns import Reject
 from concord.schemas.document import Document
 from concord.workers.corpus.readers.fields import Field, document_of_fields
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
-from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    BadLineError,
+    ReaderEntry,
+    SourceForm,
+    in_text,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.settings import AddressSettings
 
 WORD_OR_COMMA = re.compile(r",|[^\s,](?:\S*[^\s,])?")
@@ -51,3 +58,18 @@ def _field(line: str) -> Field:
     if len(label.split()) > 1:
         raise BadLineError(f"label {label!r} has blanks; {WANTED}")
     return Field(label, text)
+
+
+def _is_addresses(text: str) -> bool:
+    lines = [line for line in text.splitlines() if line.strip()]
+    # A field has no tab: features of citations in columns have bars, too.
+    written = all(re.fullmatch(r"[^\t]*\S\s*\|\s*\S+\s*", line) for line in lines)
+    return written and len({line.rpartition("|")[2].strip() for line in lines}) > 1
+
+
+ADDRESSES_READER = ReaderEntry(
+    read_addresses,
+    AddressSettings,
+    "addresses with fields: 'text |label' a line",
+    forms=(SourceForm("lines of a field's text, a bar and its label", 260, in_text(_is_addresses)),),
+)

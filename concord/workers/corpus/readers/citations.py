@@ -27,7 +27,15 @@ from concord.workers.corpus.readers.lines import (
     line_text,
     split_by_count,
 )
-from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    BadLineError,
+    FileStart,
+    ReaderEntry,
+    SourceForm,
+    in_text,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.settings import CitationSettings
 
 FIELD = re.compile(r"\s*<([A-Za-z_]\w*)>(.*?)</\1>\s*")
@@ -86,3 +94,22 @@ def _fields(line: str) -> list[Field]:
         fields.append(Field(found[1], found[2].strip()))
         at = found.end()
     return fields
+
+
+def _is_tagged_lines(text: str) -> bool:
+    """Does the first line consist of fields, each in tags of its name?"""
+    first = next(line for line in text.splitlines() if line.strip())
+    return re.fullmatch(r"(\s*<([A-Za-z_]\w*)>(?:(?!</?\2>).)*</\2>\s*)+", first) is not None
+
+
+def _is_table(start: FileStart) -> bool:
+    return len(start.rows) > 1 and "\t" in start.lines[0]
+
+
+TABLE_FORM = SourceForm("a table of columns between tabs", 310, _is_table)
+CITATIONS_READER = ReaderEntry(
+    read_citations,
+    CitationSettings,
+    "citations with fields: columns, or inline tags",
+    forms=(SourceForm("lines of fields in inline tags", 250, in_text(_is_tagged_lines)), TABLE_FORM),
+)

@@ -9,7 +9,7 @@ from typing import Any
 from concord.schemas.columns import LABELS
 from concord.schemas.document import TOKENS
 from concord.schemas.label_names import has_prefix
-from concord.schemas.labels import OUTSIDE
+from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES
 from concord.workers.corpus.readers.lines import SKIP
 
 COMMENT = "#"
@@ -40,6 +40,13 @@ def column_options(lines: Sequence[str], separator: str) -> Mapping[str, Any]:
     if comments:
         options["comments"] = COMMENT
     return options
+
+
+def ends_in_labels(rows: Sequence[Sequence[str]]) -> bool:
+    """Are the last columns labels of spans, or O? The first row may name the columns."""
+    labels = [row[-1] for row in rows]
+    marked = sum(label.startswith(SPAN_PREFIXES) for label in labels)
+    return marked > 0 and marked + labels.count(OUTSIDE) >= len(labels) - 1
 
 
 def _are_labels(cells: Sequence[str]) -> bool:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from concord.schemas.columns import CORPUS_LAYOUT, LABELS, Notice, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, UsageError
+from concord.schemas.label_names import read_label_names
+from concord.schemas.labels import OUTSIDE, LabelError, Scheme
+from concord.workers.corpus.readers.citations import TABLE_FORM
+from concord.workers.corpus.readers.column_guess import column_options, ends_in_labels
 from concord.workers.corpus.readers.lines import (
     BIO_FORM,
     LONE_FORM,
     PLAIN_FORM,
+    SKIP,
     DocumentDraft,
     Form,
     blocks,
@@ -22,9 +30,22 @@ from concord.workers.corpus.readers.lines import (
     split_at_boundaries,
     split_by_count,
 )
-from concord.workers.corpus.readers.reader import ReaderItem, or_nothing, source_files
-from concord.workers.corpus.settings import ColumnsSettings
+from concord.workers.corpus.readers.reader import (
+    FileStart,
+    Likelihood,
+    ReaderEntry,
+    ReaderItem,
+    SourceForm,
+    in_text,
+    or_nothing,
+    source_files,
+)
+from concord.workers.corpus.settings import ColumnsSettings, ConllSettings
 
+AS_PLAIN: dict[str, Any] = {"scheme": "plain"}
+BY_TABS: dict[str, Any] = {"separator": "tab"}
+LINES_LOOKED_AT = 200
+"""Lines of a file that are looked at for its labels."""
 TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 EACH_SENTENCE = (
     "no line opens a document, so each sentence is one, and labels agree inside it only; "
@@ -98,3 +119,75 @@ def _drafts(path: Path, form: Form, sentences_per_document: int | None) -> Itera
         "sentences_per_document=10, or with --set boundary=WORD for a line that starts with another word"
         + (f". Besides, {head.fault.reason.partition(': write ')[0]}" if head.fault else "")
     )
+
+
+def _is_conll(text: str) -> bool:
+    return re.search(r"(?m)^[ \t]*-DOCSTART-(?=\s|$)", text) is not None
+
+
+def _is_columns(start: FileStart) -> bool:
+    """Do the lines end in labels of spans, or in some that are meant to be?"""
+    labels = [row[-1] for row in start.rows]
+    return ends_in_labels(start.rows) or (_are_names_and_outside(labels) and not _are_types(labels))
+
+
+def _is_plain(start: FileStart) -> bool:
+    labels = [row[-1] for row in start.rows]
+    capital = len(labels) > 2 and all(re.fullmatch(r"[A-Z][A-Z0-9_.-]*", label) for label in labels)
+    return _are_names_and_outside(labels) or capital
+
+
+def _are_names_and_outside(labels: Sequence[str]) -> bool:
+    return OUTSIDE in labels and all(re.fullmatch(r"[A-Za-z][\w.-]*", label) for label in labels)
+
+
+def _are_types(labels: Sequence[str]) -> bool:
+    """Are the labels beside O types by themselves, and none meant to have a prefix?"""
+    try:
+        return read_label_names(dict.fromkeys(labels)).scheme is Scheme.PLAIN
+    except LabelError:
+        return False
+
+
+CONLL_FORM = SourceForm("a column file with lines that open documents", 230, in_text(_is_conll))
+COLUMNS_FORM = SourceForm("a column file", 290, _is_columns)
+PLAIN_FORM_OF_COLUMNS = SourceForm("a column file with plain labels", 300, _is_plain)
+
+
+def _fits(form: SourceForm, path: Path) -> Iterator[tuple[Likelihood, Mapping[str, Any]]]:
+    """Options that the first lines ask for, the usual ones, and those by which the last column is the label."""
+    with path.open("rb") as file:
+        lines = [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, LINES_LOOKED_AT)]
+    plain = AS_PLAIN if form in (PLAIN_FORM_OF_COLUMNS, TABLE_FORM) else {}
+    if form in (COLUMNS_FORM, TABLE_FORM):
+        asked = (column_options(lines, separator) for separator in ("whitespace", "tab"))
+        yield from ((Likelihood.ASKED, options) for options in asked if options)
+    if form != TABLE_FORM:
+        yield Likelihood.USUAL, plain
+    if form != CONLL_FORM:
+        yield Likelihood.USUAL, plain | BY_TABS
+    if form != COLUMNS_FORM:
+        yield from ((Likelihood.GUESS, options) for options in _wide(lines, plain))
+
+
+def _wide(lines: Sequence[str], plain: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
+    line = next((line for line in lines if line.strip() and not line.startswith("-DOCSTART-")), "")
+    for count, by in ((len(line.split()), dict[str, Any]()), (len(line.split("\t")), BY_TABS)):
+        yield {"columns": (TOKENS, *[SKIP] * (count - 2), LABELS)} | plain | by
+
+
+CONLL_READER = ReaderEntry(
+    read_columns,
+    ConllSettings,
+    "CoNLL-2003: word, pos, chunk, tag; -DOCSTART- opens a document",
+    forms=(CONLL_FORM,),
+    takes=(COLUMNS_FORM, PLAIN_FORM_OF_COLUMNS, TABLE_FORM),
+)
+COLUMNS_READER = ReaderEntry(
+    read_columns,
+    ColumnsSettings,
+    "column files such as CoNLL-2000, CoNLL-2002 and WNUT",
+    forms=(COLUMNS_FORM, PLAIN_FORM_OF_COLUMNS),
+    takes=(CONLL_FORM, TABLE_FORM),
+    fits=_fits,
+)

@@ -7,10 +7,10 @@ words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from concord.schemas.columns import LABELS, Notice, Reject
 from concord.schemas.document import Document
@@ -18,7 +18,16 @@ from concord.schemas.labels import OUTSIDE, broken_span, to_bio
 from concord.workers.corpus.readers.column_guess import conllu_labels
 from concord.workers.corpus.readers.columns import EACH_SENTENCE
 from concord.workers.corpus.readers.lines import Line, LineFault, id_prefix, label_fault, line_groups, line_text
-from concord.workers.corpus.readers.reader import BadLineError, ReaderItem, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    BadLineError,
+    Likelihood,
+    ReaderEntry,
+    ReaderItem,
+    SourceForm,
+    in_text,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.settings import ConlluSettings
 
 CONLLU_COLUMNS = 10
@@ -178,3 +187,23 @@ def _label(misc: str, key: str | None) -> str:
 def _document(doc_id: str, sentences: Sequence[_ConlluSentence], *, gold: bool) -> Document:
     labels = {LABELS: [to_bio(sentence.labels) for sentence in sentences]} if gold else {}
     return Document.build(doc_id, [s.words for s in sentences], pos=[s.tags for s in sentences], **labels)
+
+
+def _is_conllu(text: str) -> bool:
+    rows = [line.split("\t") for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return bool(rows) and len(rows[0]) == 10 and re.fullmatch(r"[0-9]+(-[0-9]+)?", rows[0][0]) is not None
+
+
+def _fits(_form: SourceForm, path: Path) -> Iterator[tuple[Likelihood, Mapping[str, Any]]]:
+    if key := _labels_of(path):
+        yield Likelihood.ASKED, {"labels": key}
+    yield Likelihood.USUAL, {}
+
+
+CONLLU_READER = ReaderEntry(
+    read_conllu,
+    ConlluSettings,
+    "CoNLL-U: words in ten columns, labels in the last; # newdoc opens a document",
+    forms=(SourceForm("CoNLL-U", 210, in_text(_is_conllu)),),
+    fits=_fits,
+)

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
 from concord.workers.corpus.readers.lines import id_prefix
-from concord.workers.corpus.readers.reader import EMPTY_FILE, BadLineError, source_files
+from concord.workers.corpus.readers.reader import (
+    EMPTY_FILE,
+    BadLineError,
+    ReaderEntry,
+    SourceForm,
+    in_text,
+    source_files,
+)
 from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.readers.text import text_of_bytes
 from concord.workers.corpus.settings import MailSettings
@@ -128,3 +135,16 @@ def _spans(tags: Sequence[_Tag]) -> list[CharSpan]:
     for tag in opened.values():
         raise _TagError(f"<{tag.kind}> is not closed", tag.line)
     return spans
+
+
+def _is_mail(text: str) -> bool:
+    return re.search(r"</(stime|etime|speaker|location|sentence|paragraph)>", text) is not None
+
+
+MAIL_READER = ReaderEntry(
+    read_mail,
+    MailSettings,
+    "mails with inline tags: stime, etime, speaker, location",
+    forms=(SourceForm("mails with inline tags", 240, in_text(_is_mail)),),
+    finds="tag of a time, a speaker or a location",
+)

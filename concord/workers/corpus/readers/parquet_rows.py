@@ -38,7 +38,8 @@ from concord.workers.corpus.parquet import (
     row_ids,
 )
 from concord.workers.corpus.readers.lines import label_fault, lone_label_fault
-from concord.workers.corpus.readers.reader import ReaderItem
+from concord.workers.corpus.readers.reader import ReaderEntry, ReaderItem, SourceForm
+from concord.workers.corpus.readers.unread_forms import PARQUET_MAGIC, PARQUET_SPANS
 from concord.workers.corpus.settings import ParquetReaderSettings
 
 TOKEN_LISTS = pa.list_(pa.string())
@@ -173,3 +174,20 @@ def _in_bio(document: Document, source: str) -> Document | Reject:
     words = {name: [column.strings()[part] for part in sentences] for name, column in document.columns.items()}
     tokens = words.pop(TOKENS)
     return Document.build(document.doc_id, tokens, labels=[to_bio(names[part]) for part in sentences], **words)
+
+
+def _asked(form: SourceForm, settings: ParquetReaderSettings) -> bool:
+    """Are the tokens alone wanted of rows that have spans, too? A column that is named, or no gold, says so."""
+    named = {"tokens_column", "labels_column", "gold"} & settings.model_fields_set
+    return form == PARQUET_SPANS and bool(named)
+
+
+PARQUET_FORM = SourceForm("a Parquet file", 40, lambda start: start.head.startswith(PARQUET_MAGIC))
+PARQUET_READER = ReaderEntry(
+    read_parquet_rows,
+    ParquetReaderSettings,
+    "Parquet of other programs: tokens, labels and ids under any names, labels as numbers",
+    forms=(PARQUET_FORM,),
+    suffixes=(".parquet",),
+    asked=_asked,
+)

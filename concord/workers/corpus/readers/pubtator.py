@@ -14,7 +14,14 @@ from typing import NamedTuple
 from concord.schemas.columns import Misfit, Reject
 from concord.schemas.document import Document
 from concord.workers.corpus.readers.lines import Line, id_prefix, line_groups, line_text
-from concord.workers.corpus.readers.reader import BadLineError, or_nothing, source_files
+from concord.workers.corpus.readers.reader import (
+    BadLineError,
+    ReaderEntry,
+    SourceForm,
+    in_text,
+    or_nothing,
+    source_files,
+)
 from concord.workers.corpus.readers.spans import CharSpan, SpanFault, marked_document
 from concord.workers.corpus.settings import PubtatorSettings
 
@@ -144,3 +151,15 @@ def _span(columns: Sequence[str], text: str, number: int) -> CharSpan:
             "title, one blank and the abstract"
         )
     return CharSpan(start, end, kind, number)
+
+
+def _is_pubtator(text: str) -> bool:
+    return re.match(r"\s*[^|\t\n]*[^|\s]\|t\|", text) is not None
+
+
+PUBTATOR_READER = ReaderEntry(
+    read_pubtator,
+    PubtatorSettings,
+    "PubTator: abstracts with spans of characters",
+    forms=(SourceForm("PubTator", 220, in_text(_is_pubtator)),),
+)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from enum import StrEnum
+import re
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import IntEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -23,42 +26,95 @@ EMPTY_FILE = "nothing in this file; take it out, or write it again"
 """Why a file without text is rejected."""
 
 
-class SourceForm(StrEnum):
-    """Form of a file; the value describes it in messages."""
+HEAD_BYTES = 1 << 16
+"""Bytes of a file that are looked at for its form."""
+JSON_BYTES = 1 << 22
+"""Bytes of a file of JSON that are looked at."""
 
-    PARQUET = "a Parquet file"
-    DOC_BIN = "a .spacy file"
-    BRAT = "brat's texts with their annotations"
-    XML = "XML"
-    SPANS = "JSON of texts with spans"
-    TEXTS = "JSON of texts"
-    CONLLU = "CoNLL-U"
-    CONLL = "a column file with lines that open documents"
-    NESTED = "a column file with nested labels"
-    COLUMNS = "a column file"
-    PLAIN_COLUMNS = "a column file with plain labels"
-    TABLE = "a table of columns between tabs"
-    PUBTATOR = "PubTator"
-    ADDRESSES = "lines of a field's text, a bar and its label"
-    TAGGED_LINES = "lines of fields in inline tags"
-    MAIL = "mails with inline tags"
-    CSV = "a CSV file"
-    LABEL_LIST = "a list of labels, one a line"
-    WEBANNO = "WebAnno TSV"
-    UIMA = "a UIMA CAS"
-    BMES = "a column file in BMES"
-    BRACKETS = "a column file with brackets, as CoNLL-2012's"
-    DATATURKS = "DataTurks' JSON"
-    STAND_OFF = "XML of a text with stand-off tags, as i2b2's"
-    I2B2 = "i2b2's note with concepts beside it"
-    COMPREHEND = "output of AWS Comprehend"
-    GROBID_RESULT = "TEI of GROBID's results"
-    PACKED = "a packed file"
-    CSV_WORDS = "a CSV file of a word a row"
-    CSV_LABELS = "a CSV file with lists in a column, which look like labels"
-    PARQUET_SPANS = "a Parquet file with spans in a column"
-    SLASHED = "a text of words with a slash and a label, as libpostal's"
-    INLINE_TAGS = "a text with inline tags"
+
+class FileStart:
+    """The start of the file at ``path``, which is read when a recogniser of forms asks for it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def head(self) -> bytes:
+        """First bytes of the file."""
+        with self.path.open("rb") as file:
+            head = file.read(HEAD_BYTES)
+            if head.lstrip()[:1] in (b"{", b"["):
+                head += file.read(JSON_BYTES - HEAD_BYTES)  # a record may be long
+        return head
+
+    @cached_property
+    def text(self) -> str:
+        """First lines of the file; empty where these are no text, or blank."""
+        head = self.head.removeprefix(BOM_UTF8)
+        text = head.decode(UTF_8, errors="replace")
+        if b"\0" in head or not text.strip():
+            return ""
+        if len(head) in (HEAD_BYTES, JSON_BYTES):
+            text = text[: text.rfind("\n") + 1] or text  # the last line may be cut
+        return text
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines of the text that are neither blank nor comments."""
+        return [line for line in self.text.splitlines() if line.strip() and not re.match(r"#+ ", line)]
+
+    @cached_property
+    def rows(self) -> list[list[str]]:
+        """The columns of these lines, between tabs or else between blanks; none where lines have more than others."""
+        for separator in ("\t", None):
+            rows = [line.split(separator) for line in self.lines]
+            if rows and len(rows[0]) > 1 and {len(row) for row in rows} == {len(rows[0])}:
+                return rows
+        return []
+
+
+class SourceForm(NamedTuple):
+    """A form that a file can be known to have by its start.
+
+    - ``title``: what such a file is, in messages.
+    - ``rank``: forms are tried by rank, the lowest first, and the first that recognises a file is its form. Below 100 a
+      form is known by the file's bytes or its name, from there on by its text.
+    - ``recognises``: function that says whether the file can be of no other form that comes later.
+    - ``remedy``: what to do with such a file where no reader takes it.
+    - ``in_folder``: whether a folder of such files is read rather than one of them.
+    """
+
+    title: str
+    rank: int
+    recognises: Callable[[FileStart], bool]
+    remedy: str = ""
+    in_folder: bool = False
+
+    def __str__(self) -> str:
+        return self.title
+
+
+def in_text(recognises: Callable[[str], bool]) -> Callable[[FileStart], bool]:
+    """Recogniser of files whose first lines, which are never blank, are text of a form."""
+    return lambda start: bool(start.text) and recognises(start.text)
+
+
+class Likelihood(IntEnum):
+    """How likely options of a reader fit a file; the lowest is tried first."""
+
+    ASKED = 0
+    """The content of the file asks for them."""
+    USUAL = 1
+    GUESS = 2
+
+
+Fits = Callable[[SourceForm, Path], Iterable[tuple[Likelihood, Mapping[str, Any]]]]
+"""Function from a file of a form to options that may read it."""
+
+
+def as_it_is(_form: SourceForm, _path: Path) -> Iterable[tuple[Likelihood, Mapping[str, Any]]]:
+    """The reader without options."""
+    return [(Likelihood.USUAL, {})]
 
 
 class Reader(Protocol):
@@ -77,7 +133,9 @@ class Reader(Protocol):
 class ReaderEntry(NamedTuple):
     """A registry entry: the reader, its settings class, and one line of help.
 
-    - ``forms``: forms of files that it takes, of those that are known for certain; None: nothing is refused.
+    - ``forms``: forms of files that it recognises, which are no other reader's.
+    - ``takes``: forms of other readers that it takes, too. If it has no forms of either kind, it refuses nothing.
+    - ``fits``: function that gives options for a file of these forms; None: its own forms are read without options.
     - ``suffixes``: ends of the names of files in a folder that it reads; empty: it reads all.
     - ``finds``: what a source must have somewhere, such as a tag; empty: it may have nothing.
     - ``asked``: function that says whether settings ask for a file of another form.
@@ -86,7 +144,9 @@ class ReaderEntry(NamedTuple):
     read: Reader
     settings: type[ReaderSettings]
     summary: str
-    forms: frozenset[SourceForm] | None = None
+    forms: tuple[SourceForm, ...] = ()
+    takes: tuple[SourceForm, ...] = ()
+    fits: Fits | None = None
     suffixes: tuple[str, ...] = ()
     finds: str = ""
     asked: Callable[[SourceForm, Any], bool] | None = None

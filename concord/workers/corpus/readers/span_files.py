@@ -13,12 +13,16 @@ from concord.schemas.document import TOKENS, Column, Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.labels import OUTSIDE, to_bio
 from concord.workers.corpus.readers.brat import ANNOTATION_SUFFIX, TEXT_SUFFIX, read_brat
+from concord.workers.corpus.readers.json_forms import SPANS_FORM, TEXTS_FORM
 from concord.workers.corpus.readers.json_records import LINE_SUFFIXES, JsonRecord, json_records
 from concord.workers.corpus.readers.lines import label_fault
 from concord.workers.corpus.readers.reader import (
     EMPTY_FILE,
     BadLineError,
+    FileStart,
+    ReaderEntry,
     ReaderItem,
+    SourceForm,
     or_nothing,
     source_files,
 )
@@ -319,3 +323,23 @@ def _of_tokens(doc_id: str, found: MarkedText, tokens: Sequence[str]) -> Documen
         if all(name == OUTSIDE for name in names[start:end]):
             names[start:end] = [f"B-{span.type}", *[f"I-{span.type}"] * (end - start - 1)]
     return Document(doc_id, np.zeros(1, np.int64), {TOKENS: Column.encode(tokens)}, Column.encode(names))
+
+
+def _is_brat_pair(start: FileStart) -> bool:
+    pair = [start.path.with_suffix(suffix) for suffix in (ANNOTATION_SUFFIX, TEXT_SUFFIX)]
+    return start.path in pair and all(path.exists() for path in pair)
+
+
+SPANS_READER = ReaderEntry(
+    read_spans,
+    SpansSettings,
+    "texts with spans: JSON of annotation tools and taggers, brat, .spacy",
+    forms=(
+        SourceForm("brat's texts with their annotations", 10, _is_brat_pair, in_folder=True),
+        SourceForm("a .spacy file", 60, lambda start: start.path.suffix == DOC_BIN),
+        SPANS_FORM,
+    ),
+    takes=(TEXTS_FORM,),
+    suffixes=SPAN_SUFFIXES,
+    finds="span",
+)

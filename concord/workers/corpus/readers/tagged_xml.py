@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+from xml.parsers import expat
 
 from concord.schemas.columns import Misfit, Notice, Reject
 from concord.schemas.document import Column, Document
@@ -19,7 +20,16 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.names import nearest
 from concord.workers.corpus.readers.lines import id_prefix
-from concord.workers.corpus.readers.reader import EMPTY_FILE, BadLineError, ReaderItem, decoded, source_files
+from concord.workers.corpus.readers.reader import (
+    EMPTY_FILE,
+    BadLineError,
+    ReaderEntry,
+    ReaderItem,
+    SourceForm,
+    decoded,
+    in_text,
+    source_files,
+)
 from concord.workers.corpus.readers.spans import CharSpan, marked_document
 from concord.workers.corpus.readers.text import text_of_bytes
 from concord.workers.corpus.readers.xml_tree import Element, XmlError, parse_xml
@@ -206,3 +216,36 @@ def _told(records: Sequence[Element], record: str, settings: XmlSettings) -> str
         n for n in TELLING_ATTRIBUTES if n not in settings.attributes and any(n in child.attributes for child in fields)
     ]
     return line + (f"; --set attributes={','.join(telling)} makes labels of these too" if telling else "")
+
+
+def _is_xml(text: str) -> bool:
+    """Is it one element with others inside, as far as it goes?"""
+    if not text.lstrip().startswith("<"):
+        return False
+    depth = deepest = 0
+
+    def start(_: str, __: dict[str, str]) -> None:
+        nonlocal depth, deepest
+        depth += 1
+        deepest = max(deepest, depth)
+
+    def end(_: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    try:
+        parser.Parse(text.lstrip().encode(), False)  # noqa: FBT003 — expat takes no keywords
+    except expat.ExpatError:
+        return text.lstrip().startswith("<?xml")
+    return deepest > 1 or text.lstrip().startswith("<?xml")
+
+
+XML_READER = ReaderEntry(
+    read_xml,
+    XmlSettings,
+    "records of tagged fields in XML: AnyStyle, GROBID's TEI, parserator",
+    forms=(SourceForm("XML", 180, in_text(_is_xml)),),
+    suffixes=(".xml",),
+)

@@ -6,6 +6,7 @@ year of one token. Each level is in BIO, BIOES or BILOU.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 from concord.schemas.columns import LABELS, Reject
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES
+from concord.workers.corpus.readers.column_guess import ends_in_labels
+from concord.workers.corpus.readers.columns import COLUMNS_FORM
 from concord.workers.corpus.readers.lines import (
     SKIP,
     Form,
@@ -22,7 +25,7 @@ from concord.workers.corpus.readers.lines import (
     id_prefix,
     split_by_count,
 )
-from concord.workers.corpus.readers.reader import or_nothing, source_files
+from concord.workers.corpus.readers.reader import FileStart, ReaderEntry, SourceForm, or_nothing, source_files
 from concord.workers.corpus.settings import UmassSettings
 
 COLUMNS = (TOKENS, SKIP, SKIP, LABELS)
@@ -74,3 +77,19 @@ def _bio(before: Sequence[str], here: Sequence[str]) -> str:
 
 def _goes_on(before: str, level: str) -> bool:
     return level.startswith(GOES_ON) and not before.startswith(ENDS) and before[2:] == level[2:]
+
+
+def _is_nested(start: FileStart) -> bool:
+    """Do lines of four columns end in labels, of which one has levels?"""
+    labels = [row[-1] for row in start.rows if len(row) == len(COLUMNS)]
+    nested = any(label.startswith(SPAN_PREFIXES) and re.search(r"/[A-Z]-", label) for label in labels)
+    return nested and ends_in_labels(start.rows)
+
+
+UMASS_READER = ReaderEntry(
+    read_umass,
+    UmassSettings,
+    "citations with nested fields: one label a token, levels joined by /",
+    forms=(SourceForm("a column file with nested labels", 280, _is_nested),),
+    takes=(COLUMNS_FORM,),
+)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 import csv
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,38 +14,13 @@ import pyarrow.parquet as pq
 
 from concord.schemas.columns import LABEL_NAMES
 from concord.schemas.labels import OUTSIDE, SPAN_PREFIXES
-from concord.workers.corpus.readers.reader import SourceForm
+from concord.workers.corpus.readers.reader import FileStart, SourceForm, in_text
 
 _COLUMNS = "and `concord ingest columns` reads it"
 _RECORDS = '{"text": "Ann ran.", "spans": [{"start": 0, "end": 3, "label": "PER"}]} a line, and `concord ingest spans`'
 _TEXTS_ALONE = "for the texts alone: `concord ingest text` with --set text_column=NAME"
-UNREAD_FORMS: Mapping[SourceForm, str] = {
-    SourceForm.WEBANNO: f"export CoNLL 2002 in its place, {_COLUMNS}",
-    SourceForm.UIMA: f"export CoNLL 2002 in its place, {_COLUMNS}",
-    SourceForm.BMES: "write I- in place of M-, such as by `sed -E 's/([[:blank:]])M-([^[:blank:]]+)$/\\1I-\\2/'`, "
-    f"{_COLUMNS}",
-    SourceForm.BRACKETS: f"write B-PER, I-PER, O in place of (PER*, *), *, {_COLUMNS}",
-    SourceForm.DATATURKS: f"write its points, whose end is one more, as {_RECORDS} reads it",
-    SourceForm.STAND_OFF: f"write its tags as {_RECORDS} reads it",
-    SourceForm.I2B2: f"write note and concepts as {_RECORDS} reads it; for the texts alone, take out the .con files",
-    SourceForm.COMPREHEND: f"it has no text, so write each text and its entities as {_RECORDS} reads it",
-    SourceForm.GROBID_RESULT: "it has fields without the words between them, so take GROBID's training files "
-    "(createTraining), and `concord ingest xml` reads them",
-    SourceForm.PACKED: "unpack it, and give what is in it",
-    SourceForm.CSV_WORDS: "write word and label between tabs, and a blank line before each sentence, "
-    "and `concord ingest columns --set separator=tab` reads it",
-    SourceForm.CSV_LABELS: f"export JSON in its place, or write {_RECORDS} reads it; {_TEXTS_ALONE}",
-    SourceForm.PARQUET_SPANS: f"write its records as lines of JSON, and `concord ingest spans` reads them; "
-    f"{_TEXTS_ALONE}",
-    SourceForm.SLASHED: "write word and label between tabs, such as by `sed -E "
-    "'s,([^[:blank:]]+)/([^/[:blank:]]+)[[:blank:]]*,\\1\\t\\2\\n,g'`, and `concord ingest columns "
-    "--set separator=tab --set scheme=plain` reads it",
-    SourceForm.INLINE_TAGS: "write each line as a record of XML, such as by `sed "
-    "'s,.*,<record>&</record>,; 1s,^,<records>,; $s,$,</records>,'` into a file .xml, and `concord ingest xml "
-    "--set record=record` reads it; for the texts alone, take the tags out",
-}
-"""What to do with a file of each form, so that its labels are kept."""
 
+PARQUET_MAGIC = b"PAR1"
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
 _PACKED_SUFFIXES = (".gz", ".zip", ".bz2", ".xz", ".zst", ".tgz", ".7z")
 _BRACKET = re.compile(r"\*\)?|\([A-Za-z][\w-]*\*?\)?")
@@ -64,29 +38,25 @@ _CSV_ROWS = 50
 """Rows of a CSV file that are looked at."""
 
 
-def is_packed(path: Path, head: bytes) -> bool:
+def _is_packed(start: FileStart) -> bool:
     """Is it a packed file? Some files of office programs are packed too, and are none by their name."""
-    return path.suffix.lower() in _PACKED_SUFFIXES and head.startswith(_PACKED)
+    return start.path.suffix.lower() in _PACKED_SUFFIXES and start.head.startswith(_PACKED)
 
 
-def is_concepts(path: Path) -> bool:
+def _is_concepts(start: FileStart) -> bool:
     """Is it a file of i2b2's concepts beside a note, or the note?"""
-    note, concepts = path.with_suffix(".txt"), path.with_suffix(".con")
-    return path in (note, concepts) and note.exists() and concepts.exists()
+    note, concepts = start.path.with_suffix(".txt"), start.path.with_suffix(".con")
+    return start.path in (note, concepts) and note.exists() and concepts.exists()
 
 
-def unread_text(text: str) -> SourceForm | None:
-    """The form of a file that begins with a text, if no reader takes it."""
-    return next((form for looks, form in _LOOKS if looks(text)), None)
-
-
-def unread_words(text: str) -> SourceForm | None:
-    """The form of a text that is of none which a reader takes, if its words have labels all the same."""
+def _is_slashed(text: str) -> bool:
     words = text.split()
-    if len(words) > 1 and all(map(_SLASHED_WORD.fullmatch, words)):
-        return SourceForm.SLASHED
+    return len(words) > 1 and all(map(_SLASHED_WORD.fullmatch, words))
+
+
+def _is_tagged(text: str) -> bool:
     names = {match[1].lower() for match in _TAGGED_WORDS.finditer(text)}
-    return SourceForm.INLINE_TAGS if names - _HTML and not names & _HTML else None
+    return bool(names - _HTML) and not names & _HTML
 
 
 def _is_webanno(text: str) -> bool:
@@ -144,29 +114,29 @@ def _last_columns(text: str) -> list[str]:
     return [row[-1] for row in rows] if all(len(row) > 1 for row in rows) else []
 
 
-_LOOKS: tuple[tuple[Callable[[str], bool], SourceForm], ...] = (
-    (_is_webanno, SourceForm.WEBANNO),
-    (_is_uima, SourceForm.UIMA),
-    (_is_stand_off, SourceForm.STAND_OFF),
-    (_is_grobid_result, SourceForm.GROBID_RESULT),
-    (_is_data_turks, SourceForm.DATATURKS),
-    (_is_comprehend, SourceForm.COMPREHEND),
-    (_is_bmes, SourceForm.BMES),
-    (_is_bracketed, SourceForm.BRACKETS),
-)
+def is_csv(start: FileStart) -> bool:
+    """Is it a CSV file by its name, with text in it?"""
+    return start.path.suffix.lower() == ".csv" and bool(start.text)
 
 
-def csv_form(text: str) -> SourceForm:
-    """The form of a CSV file that begins with a text: of texts, or one whose labels nothing reads."""
-    separator = max(",;\t|", key=text.partition("\n")[0].count)
+def _csv_columns(start: FileStart) -> list[list[str]]:
+    """The cells with something in them, column by column, of the first rows of a CSV file; none for any other."""
+    if not is_csv(start):
+        return []
+    separator = max(",;\t|", key=start.text.partition("\n")[0].count)
     try:
-        rows = list(islice(csv.reader(text.splitlines(keepends=True), delimiter=separator), _CSV_ROWS))
+        rows = list(islice(csv.reader(start.text.splitlines(keepends=True), delimiter=separator), _CSV_ROWS))
     except csv.Error:
-        return SourceForm.CSV
-    columns = [[cell.strip() for cell in cells if cell.strip()] for cells in zip(*rows[1:], strict=False)]
-    if any(_is_tags(cells) for cells in columns):
-        return SourceForm.CSV_WORDS
-    return SourceForm.CSV_LABELS if any(_is_listed(cell) for cells in columns for cell in cells) else SourceForm.CSV
+        return []
+    return [[cell.strip() for cell in cells if cell.strip()] for cells in zip(*rows[1:], strict=False)]
+
+
+def _has_words(start: FileStart) -> bool:
+    return any(_is_tags(cells) for cells in _csv_columns(start))
+
+
+def _has_lists(start: FileStart) -> bool:
+    return any(_is_listed(cell) for cells in _csv_columns(start) for cell in cells)
 
 
 def _is_tags(cells: Sequence[str]) -> bool:
@@ -186,15 +156,17 @@ def _is_listed(cell: str) -> bool:
     return bool(value) and all(isinstance(item, dict | list | tuple | str) for item in value)
 
 
-def parquet_form(path: Path) -> SourceForm:
-    """The form of a Parquet file: one of words or texts, or one whose spans nothing reads."""
+def _has_spans(start: FileStart) -> bool:
+    """Has a Parquet file spans, and no labels beside its words?"""
+    if not start.head.startswith(PARQUET_MAGIC):
+        return False
     try:
-        schema: pa.Schema = pq.read_schema(path)
+        schema: pa.Schema = pq.read_schema(start.path)
     except (pa.ArrowException, OSError):
-        return SourceForm.PARQUET  # a damaged one is told by its reader
+        return False  # a damaged one is told by its reader
     if any(name in schema.names for name in LABEL_NAMES) or any(b"concord" in key for key in schema.metadata or {}):
-        return SourceForm.PARQUET
-    return SourceForm.PARQUET_SPANS if any(map(_is_spans, _kinds(schema))) else SourceForm.PARQUET
+        return False
+    return any(map(_is_spans, _kinds(schema)))
 
 
 def _kinds(schema: pa.Schema) -> Iterable[Any]:
@@ -203,3 +175,100 @@ def _kinds(schema: pa.Schema) -> Iterable[Any]:
 
 def _is_spans(kind: Any) -> bool:
     return pa.types.is_struct(kind) and {"start", "end"} <= {kind.field(n).name for n in range(kind.num_fields)}
+
+
+def _is_label_list(text: str) -> bool:
+    """Is each line a label, and one of them O?"""
+    lines = text.split()
+    short = all(re.fullmatch(r"O|[BIESLU]|([BIESLU][-_].+)|<.+>", line) for line in lines)
+    return short and "O" in lines and len(lines) == len([line for line in text.splitlines() if line.strip()])
+
+
+CSV_LABELS = SourceForm(
+    "a CSV file with lists in a column, which look like labels",
+    80,
+    _has_lists,
+    f"export JSON in its place, or write {_RECORDS} reads it; {_TEXTS_ALONE}",
+)
+PARQUET_SPANS = SourceForm(
+    "a Parquet file with spans in a column",
+    30,
+    _has_spans,
+    f"write its records as lines of JSON, and `concord ingest spans` reads them; {_TEXTS_ALONE}",
+)
+UNREAD_FORMS = (
+    SourceForm("WebAnno TSV", 100, in_text(_is_webanno), f"export CoNLL 2002 in its place, {_COLUMNS}"),
+    SourceForm("a UIMA CAS", 110, in_text(_is_uima), f"export CoNLL 2002 in its place, {_COLUMNS}"),
+    SourceForm(
+        "a column file in BMES",
+        160,
+        in_text(_is_bmes),
+        f"write I- in place of M-, such as by `sed -E 's/([[:blank:]])M-([^[:blank:]]+)$/\\1I-\\2/'`, {_COLUMNS}",
+    ),
+    SourceForm(
+        "a column file with brackets, as CoNLL-2012's",
+        170,
+        in_text(_is_bracketed),
+        f"write B-PER, I-PER, O in place of (PER*, *), *, {_COLUMNS}",
+    ),
+    SourceForm(
+        "DataTurks' JSON",
+        140,
+        in_text(_is_data_turks),
+        f"write its points, whose end is one more, as {_RECORDS} reads it",
+    ),
+    SourceForm(
+        "XML of a text with stand-off tags, as i2b2's",
+        120,
+        in_text(_is_stand_off),
+        f"write its tags as {_RECORDS} reads it",
+    ),
+    SourceForm(
+        "i2b2's note with concepts beside it",
+        20,
+        _is_concepts,
+        f"write note and concepts as {_RECORDS} reads it; for the texts alone, take out the .con files",
+    ),
+    SourceForm(
+        "output of AWS Comprehend",
+        150,
+        in_text(_is_comprehend),
+        f"it has no text, so write each text and its entities as {_RECORDS} reads it",
+    ),
+    SourceForm(
+        "TEI of GROBID's results",
+        130,
+        in_text(_is_grobid_result),
+        "it has fields without the words between them, so take GROBID's training files "
+        "(createTraining), and `concord ingest xml` reads them",
+    ),
+    SourceForm("a packed file", 50, _is_packed, "unpack it, and give what is in it"),
+    SourceForm(
+        "a CSV file of a word a row",
+        70,
+        _has_words,
+        "write word and label between tabs, and a blank line before each sentence, "
+        "and `concord ingest columns --set separator=tab` reads it",
+    ),
+    CSV_LABELS,
+    PARQUET_SPANS,
+    SourceForm(
+        "a text of words with a slash and a label, as libpostal's",
+        320,
+        in_text(_is_slashed),
+        "write word and label between tabs, such as by `sed -E "
+        "'s,([^[:blank:]]+)/([^/[:blank:]]+)[[:blank:]]*,\\1\\t\\2\\n,g'`, and `concord ingest columns "
+        "--set separator=tab --set scheme=plain` reads it",
+    ),
+    SourceForm(
+        "a text with inline tags",
+        330,
+        in_text(_is_tagged),
+        "write each line as a record of XML, such as by `sed "
+        "'s,.*,<record>&</record>,; 1s,^,<records>,; $s,$,</records>,'` into a file .xml, and `concord ingest xml "
+        "--set record=record` reads it; for the texts alone, take the tags out",
+    ),
+)
+"""Forms with what to do with a file, so that its labels are kept."""
+LABEL_LIST = SourceForm("a list of labels, one a line", 270, in_text(_is_label_list))
+"""Form of files in which there is nothing to read."""

@@ -13,6 +13,8 @@ from concord.parts import (
     ReaderEntry,
     ReaderSettings,
     Reject,
+    SourceForm,
+    in_text,
     line_groups,
     line_text,
     or_nothing,
@@ -52,4 +54,14 @@ def _pair(line: str) -> tuple[str, str]:
     return parts[0].strip(), parts[1].strip()
 
 
-PIPES = ReaderEntry(read_pipes, PipeSettings, "a word, a bar and its label a line")
+def _is_pipes(text: str) -> bool:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return all(line.count("|") == 1 and " " not in line for line in lines)
+
+
+PIPES = ReaderEntry(
+    read_pipes,
+    PipeSettings,
+    "a word, a bar and its label a line",
+    forms=(SourceForm("lines of a word, a bar and its label", 255, in_text(_is_pipes)),),
+)
