@@ -82,7 +82,7 @@ def test_the_default_features_read_nothing_but_words(tmp_path: Path, monkeypatch
     corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
     trained = crfsuite.train(corpus, settings=CrfSettings(max_iterations=3), out=tmp_path / "model")
     assert trained.columns == ("tokens",)
-    monkeypatch.setattr(given_features, "WORD_TABLE", tmp_path / "gone")  # a model keeps a copy
+    monkeypatch.setattr(given_features, "place_of", None)  # a model keeps a copy
     loaded = load_model(tmp_path / "model")
     batch = Batch.of([Document.build("e", [["Madrid", "said"]])])
     np.testing.assert_array_equal(loaded.potentials(batch).unary, trained.potentials(batch).unary)
@@ -254,6 +254,7 @@ def test_words_of_an_array_are_read_from_an_index_in_parquet(tmp_path: Path) -> 
         found = read_vectors(path, 3, words=index)
         assert found.words == WORDS[:3]
         np.testing.assert_array_equal(found.points, POINTS[:3])
+        assert read_vectors(path, 4).words == WORDS  # it is the only list beside the array
     index.rename(tmp_path / "v.parquet")
     assert read_vectors(path, 4).words == WORDS  # of the array's own name it needs no naming
     (tmp_path / "v.txt").write_text("\n".join("abcd"))
@@ -282,6 +283,7 @@ def test_an_index_that_does_not_fit_is_one_line(tmp_path: Path, table: dict[str,
         read_vectors(path, 3, words=index)
     with pytest.raises(VectorError, match=r"none\.txt: there is no such file"):
         read_vectors(path, 3, words=tmp_path / "none.txt")
+    (tmp_path / "other.txt").write_text("a\n")  # two lists are none
     with pytest.raises(VectorError, match=r"v\.npy: an array has no words; .* --words FILE, .* v\.txt or v\.parquet"):
         read_vectors(path, 3)
     (tmp_path / "plain.vec").write_text("a 1\n")

@@ -248,11 +248,11 @@ def test_a_training_that_chooses_says_what_it_tried_and_what_to_expect(
     assert (report.trainer == "ensemble") == ("models averaged" in kept)
     assert not list(tmp_path.glob(".model.trials"))
     shown = Console(width=120, record=True, file=io.StringIO())
-    for block in search.blocks():
+    for block in search.lines():
         if isinstance(block, Table):
             shown.print(grid(block))
             assert len(shown.export_text().splitlines()) == 1 + len(search.steps)
-    said = " ".join(str(getattr(block, "text", "")) for block in search.blocks())
+    said = " ".join(str(getattr(block, "text", "")) for block in search.lines())
     assert "expect an F1 of" in said
     assert "on 6 documents that had no part in the choice" in said
     in_time = request.model_copy(update={"out": str(tmp_path / "second"), "minutes": 1e-9})

@@ -49,7 +49,7 @@ class SearchReport(Gain):
     f1: float
     tokens_a_second: float
 
-    def blocks(self) -> Iterator[AnyBlock]:
+    def lines(self) -> Iterator[AnyBlock]:
         """A line for each step (F1 and gain in points; those kept are strong), and what to expect."""
         columns = figure_columns("step", "F1", "gain", "from", "to", "CPU s")
         yield Table(columns, tuple(map(_step_row, self.steps)))
@@ -256,7 +256,7 @@ class TrainReport(Report):
     def blocks(self) -> Iterator[AnyBlock]:
         """What was tried, what the model has learned from, its figures, and where it is."""
         if self.search is not None:
-            yield from self.search.blocks()
+            yield from self.search.lines()
         if self.samples:
             yield samples_table(self.samples)
             trials, seconds = sum(one.tried for one in self.samples), sum(one.seconds for one in self.samples)
