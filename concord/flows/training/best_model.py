@@ -38,8 +38,8 @@ from concord.workers.learning.trainers.trainer import Train
 RESERVE = 4.0
 """Time that follows a step that is kept, as a multiple of its trials': two trainings for the figure to expect, that of
 the model and that which tunes label consistency."""
-LEAST_DOCUMENTS = 25
-"""Least number of documents: each of five parts of those that choose has four."""
+LEAST_DOCUMENTS = 10
+"""Least number of documents: two have no part in the choice, and each part of the others has one."""
 
 
 class BestModel(NamedTuple):
