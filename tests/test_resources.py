@@ -16,7 +16,7 @@ from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.schemas.document import Document
 from concord.workers.features.clustering.vectors import read_vectors
-from concord.workers.features.clusters import WORD_TABLE
+from concord.workers.features.clusters import WORD_TABLE, ClusterFileError
 from concord.workers.features.resources import (
     RESOURCES,
     ResourceError,
@@ -29,7 +29,8 @@ from concord.workers.features.resources import (
 from concord.workers.learning.trainers.given_features import check_given, features_of
 from concord.workers.learning.trainers.selection import RUNGS, TrainerChoice
 from concord.workers.models.encoder import encoder_at, encoder_named
-from concord.workers.models.settings import SgdSettings
+from concord.workers.models.settings import HmmSettings, SgdSettings
+from concord.workers.sweeps.documents import read_by
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
 
 DOCUMENTS = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
@@ -100,6 +101,21 @@ def test_a_file_of_the_name_of_a_resource_is_that_file(tmp_path: Path, monkeypat
     assert place_of("start_from", "glove") == Path("glove")
 
 
+def test_a_folder_of_the_name_of_our_table_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who keeps vectors of GloVe in a folder `glove` gets the table by default, and by its name."""
+    monkeypatch.chdir(tmp_path)
+    Path("glove").mkdir()
+    for clusters in (None, ("glove",)):
+        (table,) = features_of(SgdSettings(clusters=clusters), DOCUMENTS).clusters
+        assert len(table.words) == 150_000
+    Path("glove").rmdir()
+    Path("glove").write_text("no table")
+    (table,) = features_of(SgdSettings(), DOCUMENTS).clusters
+    assert len(table.words) == 150_000
+    with pytest.raises(ClusterFileError, match="glove"):
+        features_of(SgdSettings(clusters=("glove",)), DOCUMENTS)
+
+
 @pytest.mark.usefixtures("installed")
 def test_vectors_of_a_package_are_those_of_its_files(installed: Path) -> None:
     assert available(ResourceKind.VECTORS) == ["glove"]
@@ -135,9 +151,12 @@ def test_where_nothing_is_installed_the_ladder_tries_nothing_of_it(monkeypatch: 
             assert not list(RUNGS[rung].changes(TrainerChoice("sgd", SgdSettings()), DOCUMENTS))
 
 
-def test_settings_name_the_table_that_the_features_read() -> None:
-    assert SgdSettings().places(["clusters"]) == ["glove"]
-    assert SgdSettings(features="core").places() == []
-    assert SgdSettings(features="core+pairs:clusters").places() == ["glove"]
-    assert SgdSettings(clusters=("a.parquet",)).places(["clusters"]) == ["a.parquet"]
-    assert SgdSettings().places(["vectors"]) == []
+def test_a_trainer_reads_the_table_that_its_features_read() -> None:
+    ours = [str(WORD_TABLE)]
+    assert read_by(SgdSettings(), "clusters") == ours
+    assert read_by(SgdSettings(features="core"), "clusters") == []
+    assert read_by(SgdSettings(features="core+pairs:clusters"), "clusters") == ours
+    assert read_by(SgdSettings(clusters=("glove", "a.parquet")), "clusters") == [*ours, "a.parquet"]
+    assert read_by(SgdSettings(), "vectors") == []
+    assert read_by(HmmSettings(pool="s3://b/c"), "pool") == ["s3://b/c"]
+    assert SgdSettings().places() == []  # a folder `glove` of the user's is no input, and may be the output

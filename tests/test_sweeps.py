@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 from mlflow import MlflowClient
@@ -41,8 +42,9 @@ from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.bootstrap import bootstrap_interval
 from concord.workers.evaluation.figures import f1
+from concord.workers.features.clusters import Clusters, write_clusters
 from concord.workers.labelling.labelled import label_batch
-from concord.workers.learning.trainers.registry import trainer_named
+from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
 from concord.workers.learning.weights.row_counts import count_rows
 from concord.workers.models.folder import MANIFEST
@@ -123,6 +125,25 @@ def test_every_combination_is_a_cell_once(corpora: Path) -> None:
         "news/crf/none/viterbi/seed=1",
         "news/crf/none/beam/seed=0",
     ]
+
+
+def test_every_trainer_is_swept_with_its_defaults_and_with_resources_by_name(corpora: Path, tmp_path: Path) -> None:
+    """What a trainer reads beside its documents where nothing names a file, too."""
+    write_clusters(corpora / "own.parquet", Clusters(pa.array(["a"]), ("2",), np.zeros((1, 1), np.int32)))
+    few = {"passes": 1, "max_iterations": 1, "members": 2}
+    trainers = {name: trainer for name, trainer in TRAINERS.items() if trainer.gold and trainer.sampling is None}
+    models: dict[str, Any] = {
+        name: {"trainer": name, "options": {key: few[key] for key in few if key in trainer.settings.model_fields}}
+        for name, trainer in trainers.items()
+    }
+    for name, clusters in {"by name": ["glove"], "both": ["glove", "own.parquet"]}.items():
+        models[name] = {"trainer": "sgd", "options": {"passes": 1, "clusters": clusters}}
+    made = planned(corpora, models=models, constraints={"none": []}, engines={"viterbi": {}}, seeds=[0])
+    work(made, store := Store(tmp_path / "sweep"))
+    assert states(made, store) == [CellState.DONE] * len(models)
+    keys = {cell.cell.model: cell.model.key for cell in made.cells}
+    assert keys.pop("by name") == keys["sgd"]  # the table that it names is the one that it reads by default
+    assert len(set(keys.values())) == len(keys)
 
 
 def test_crossings_take_lists_each_with_each_or_side_by_side(corpora: Path) -> None:

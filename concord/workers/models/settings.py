@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from concord.schemas.settings import Settings, TrainerSettings
-from concord.workers.features.settings import WORD_TABLE_NAME
 
 
 class FeatureSettings(TrainerSettings):
@@ -35,11 +34,10 @@ class FeatureSettings(TrainerSettings):
         "or beside the features, whichever is better on held-out documents.",
     )
 
-    def places(self, names: Iterable[str] | None = None) -> list[str]:
-        """Places as in `TrainerSettings`; where the features read clusters and no file is given, it is our table."""
-        wants_ours = self.clusters is None and "clusters" in self.features.replace("pairs:", "").split("+")
-        ours = [WORD_TABLE_NAME] if wants_ours and (names is None or "clusters" in names) else []
-        return super().places(names) + ours
+    @property
+    def reads_word_table(self) -> bool:
+        """Do the features read clusters, of which no file is given? Then these are those that come with concord."""
+        return self.clusters is None and "clusters" in self.features.replace("pairs:", "").split("+")
 
     @field_validator("clusters", mode="before")
     @classmethod

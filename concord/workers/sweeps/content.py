@@ -17,11 +17,10 @@ from concord.schemas.sweep import Cell
 from concord.workers.compiling.code import LABELLING_CODE
 from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.plan import plan
-from concord.workers.features.resources import ResourceKind, place_of
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.parts import LABELLING_PARTS, Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
-from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of
+from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of, read_by
 from concord.workers.sweeps.sweep_file import Sweep
 
 FORMAT = 1
@@ -89,16 +88,11 @@ def model_content(sweep: Sweep, cell: Cell, digests: Mapping[str, str]) -> Conte
             "training documents": _training(sweep, cell, digests),
             TRAINER: [model.trainer or DEFAULT, settings.model_dump(mode="json", exclude=beside), model.consistency],
             "read by the trainer": {
-                name: [digests[_read_from(name, place)] for place in settings.places([name])] for name in sorted(beside)
+                name: [digests[place] for place in read_by(settings, name)] for name in sorted(beside)
             },
             "training code": kept_digest(TRAINING_CODE, (*LABELLING_PARTS, Group.TRAINERS)),
         }
     )
-
-
-def _read_from(option: str, place: str) -> str:
-    """Where a trainer reads what stands at a place, which may be the name of a resource."""
-    return str(place_of(option, place)) if option in set(ResourceKind) else place
 
 
 def weights_content(sweep: Sweep, cell: Cell, model: Content, digests: Mapping[str, str]) -> Content | None:

@@ -14,9 +14,12 @@ from concord.schemas.errors import CorpusError
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
+from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.resources import place_of
+from concord.workers.features.templates import CLUSTERS
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.settings import FeatureSettings
 
 
 class Fold(NamedTuple):
@@ -49,11 +52,21 @@ def digest_of(shards: Sequence[Shard]) -> str:
     return hashlib.sha256("".join(shard.id for shard in shards).encode()).hexdigest()
 
 
+def read_by(settings: TrainerSettings, option: str) -> list[str]:
+    """Corpora or files that a trainer reads beside its documents by an option; the name of a resource stands for its
+    file. Raises `ResourceError`."""
+    if option == CLUSTERS and isinstance(settings, FeatureSettings) and settings.reads_word_table:
+        return [str(WORD_TABLE)]
+    places = settings.places([option])
+    return [str(place_of(option, place)) for place in places] if option in settings.files else places
+
+
 def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
     corpora = {place: digest_of(plan(place)) for place in settings.places(settings.corpora)}
-    files = {place_of(option, place) for option in settings.files for place in settings.places([option])}
-    return corpora | {str(file): _digest_of_files(file) for file in files}
+    return corpora | {
+        file: _digest_of_files(Path(file)) for option in settings.files for file in read_by(settings, option)
+    }
 
 
 def model_digest_of(folder: Path) -> str:

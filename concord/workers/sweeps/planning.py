@@ -12,7 +12,7 @@ from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.storage.files import write_whole
 from concord.workers.sweeps.cells import cells_of, engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.content import TRAINER, Content, cell_content, model_content, weights_content
-from concord.workers.sweeps.documents import Documents, Fold
+from concord.workers.sweeps.documents import Documents, Fold, read_by
 from concord.workers.sweeps.judging import JudgingJob
 from concord.workers.sweeps.results import Failure, LearnedPart, Marker, ResultError, Store
 from concord.workers.sweeps.sweep_file import Sweep
@@ -67,13 +67,15 @@ class SweepCells(NamedTuple):
         cell, model = planned.cell, self.sweep.file.models[planned.cell.model]
         if model.folder is not None:
             return None
+        settings = settings_of(self.sweep, cell)
+        beside = [place for option in (*settings.corpora, *settings.files) for place in read_by(settings, option)]
         return TrainingJob(
             key=planned.model.key,
             name="/".join([cell.corpus, cell.model, *_drawn(cell)]),
             part=self._part(cell),
             trainer=model.trainer or DEFAULT,
-            settings=settings_of(self.sweep, cell),
-            beside={place: self.digests[place] for place in settings_of(self.sweep, cell).places()},
+            settings=settings,
+            beside={place: self.digests[place] for place in beside},
             consistency=model.consistency,
         )
 

@@ -10,10 +10,10 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
+from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
 from concord.workers.features.resources import place_of
-from concord.workers.features.settings import WORD_TABLE_NAME
 from concord.workers.features.templates import (
     CLUSTERS,
     LAYER,
@@ -59,7 +59,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, _cluster_files(settings, name), lists, vectors)
+    return feature_set(name, _cluster_files(settings), lists, vectors)
 
 
 def check_given(settings: TrainerSettings) -> None:
@@ -87,11 +87,9 @@ def check_pairs(settings: FeatureSettings) -> None:
         )
 
 
-def _cluster_files(settings: FeatureSettings, features: str) -> list[Path]:
+def _cluster_files(settings: FeatureSettings) -> list[Path]:
     """Files of word clusters that the features read: those of the settings, or else the one that comes with us."""
-    parts = [part.removeprefix(OF_PAIRS) for part in features.split("+")]
-    files = settings.clusters or ((WORD_TABLE_NAME,) if CLUSTERS in parts else ())
-    return [place_of(CLUSTERS, file) for file in files]
+    return [WORD_TABLE] if settings.reads_word_table else [place_of(CLUSTERS, file) for file in settings.clusters or ()]
 
 
 def _vectors(settings: FeatureSettings) -> WordVectors | None:
