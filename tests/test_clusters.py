@@ -82,7 +82,7 @@ def test_the_default_features_read_nothing_but_words(tmp_path: Path, monkeypatch
     corpus = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
     trained = crfsuite.train(corpus, settings=CrfSettings(max_iterations=3), out=tmp_path / "model")
     assert trained.columns == ("tokens",)
-    monkeypatch.setattr(given_features, "place_of", None)  # a model keeps a copy
+    monkeypatch.setattr(given_features, "WORD_TABLE", tmp_path / "gone")  # a model keeps a copy
     loaded = load_model(tmp_path / "model")
     batch = Batch.of([Document.build("e", [["Madrid", "said"]])])
     np.testing.assert_array_equal(loaded.potentials(batch).unary, trained.potentials(batch).unary)

@@ -46,15 +46,6 @@ def test_of_equals_the_preferred_one_is_taken(right: list[int]) -> None:
     assert search.best(range(len(right))) == max(i for i, count in enumerate(right) if count == max(right))
 
 
-@given(RIGHT)
-def test_along_a_way_it_goes_as_far_as_the_figure_rises(right: list[int]) -> None:
-    search, made = searched(right)
-    end = search.along(0, range(1, len(right)))
-    assert all(right[i] < right[i + 1] for i in range(end))
-    assert end == len(right) - 1 or right[end + 1] <= right[end]
-    assert made == list(range(min(end + 2, len(right))))
-
-
 def test_a_gain_has_an_interval_on_the_same_documents() -> None:
     better, base = Trial("b", found(9), f1_of_counts), Trial("a", found(5), f1_of_counts)
     gain = better.gain(base)
@@ -67,5 +58,6 @@ def test_a_gain_has_an_interval_on_the_same_documents() -> None:
 def test_every_trial_is_told_as_it_ends() -> None:
     told: list[Trial[int]] = []
     search = SettingsSearch(found, f1_of_counts, progress=told.append)
-    search.along(3, [4, 4, 2])
+    for setting in (3, 4, 4):
+        search.trial(setting)
     assert [trial.setting for trial in told] == [3, 4]

@@ -29,7 +29,7 @@ from concord.workers.learning.trainers.selection import (
     Judged,
     LadderStep,
     TrainerChoice,
-    climb,
+    climb_ladder,
     cross_validated,
     expected,
     is_worth,
@@ -130,7 +130,7 @@ class Ladder:
         return Judged(viterbi_counts(parrot, self.documents, LABELS), 1.0)
 
     def climb(self, base: TrainerChoice, **options: Any) -> Climb:
-        return climb(self.documents, base, self.judge, **options)
+        return climb_ladder(self.documents, base, self.judge, **options)
 
 
 def best_at(**wanted: Any) -> Callable[[TrainerChoice], float]:
@@ -239,7 +239,7 @@ def test_a_step_without_time_is_named_and_not_tried(documents: list[Document], m
 
 def test_plain_labels_have_no_bilou(documents: list[Document]) -> None:
     plain = [Document.build(f"p{i}", [["a", "b"]], labels=[["X", "Y"]]) for i in range(5)]
-    found = climb(plain, BASE, lambda _: Judged(np.ones((5, 3), np.int64), 1.0))
+    found = climb_ladder(plain, BASE, lambda _: Judged(np.ones((5, 3), np.int64), 1.0))
     assert not any("bilou" in step.name for step in found.steps)
     assert any("bilou" in step.name for step in Ladder(documents, lambda _: 0.3).climb(BASE).steps)
 
@@ -271,7 +271,7 @@ def test_what_is_expected_is_of_documents_that_chose_nothing(documents: list[Doc
 
 def test_documents_without_gold_are_one_line() -> None:
     with pytest.raises(TrainingError, match="has no gold labels, and training needs them"):
-        climb([Document.build("d", [["a"]])], BASE, lambda _: Judged(np.ones((1, 3), np.int64), 1.0))
+        climb_ladder([Document.build("d", [["a"]])], BASE, lambda _: Judged(np.ones((1, 3), np.int64), 1.0))
 
 
 def test_later_documents_are_judged_by_models_of_those_before(documents: list[Document]) -> None:

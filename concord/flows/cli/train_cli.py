@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from concord.flows.cli.arguments import (
-    Set,
-)
+from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree

@@ -20,7 +20,7 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import Validation
 from concord.schemas.train_report import SearchReport, StepRow
-from concord.workers.learning.search.folds import LATER_SHARE, held_out
+from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import (
     FOLDS,
@@ -29,7 +29,7 @@ from concord.workers.learning.trainers.selection import (
     Judged,
     LadderStep,
     TrainerChoice,
-    climb,
+    climb_ladder,
     cross_validated,
     expected,
 )
@@ -81,9 +81,7 @@ def best_model(
         raise TrainingError(
             f"{len(documents)} documents are too few to choose by; --effort best wants {LEAST_DOCUMENTS} or more"
         )
-    mask = held_out(documents, LATER_SHARE, validation)
-    inside = [document for document, out_of_it in zip(documents, mask, strict=True) if not out_of_it]
-    outside = [document for document, out_of_it in zip(documents, mask, strict=True) if out_of_it]
+    inside, outside = divided(documents, LATER_SHARE, validation)
     trials, clock = TrialFile(out, [corpus, validation]), _Clock(minutes)
     with meter("choosing", None) as bar:
 
@@ -92,7 +90,7 @@ def best_model(
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
         judge = partial(_judged, inside, validation, trials)
-        ladder = climb(inside, base, judge, has_time=clock.has_time, progress=show)
+        ladder = climb_ladder(inside, base, judge, has_time=clock.has_time, progress=show)
         figures = expected(inside, outside, base, ladder.best, _train_named)
     return BestModel(ladder.best, _report(ladder, figures))
 

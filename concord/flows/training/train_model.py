@@ -41,7 +41,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.folds import divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
@@ -238,9 +238,7 @@ def _taggers_report(manifest: Manifest) -> TaggersReport | None:
 
 def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
-    held = held_out(documents, request.held_out_share, request.judging)
-    inside = [d for d, out in zip(documents, held, strict=True) if not out]
-    outside = [d for d, out in zip(documents, held, strict=True) if out]
+    inside, outside = divided(documents, request.held_out_share, request.judging)
     if not inside or not outside:
         raise TrainingError(
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"

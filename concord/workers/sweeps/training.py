@@ -13,7 +13,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.sweep import Consistency
 from concord.workers.constraints.consistency import AS_PUBLISHED, LabelConsistency, PairCounts
-from concord.workers.learning.search.folds import held_out
+from concord.workers.learning.search.folds import divided
 from concord.workers.learning.weights.consistency_scales import assumed_consistency, tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model
@@ -106,9 +106,7 @@ def _scaled(job: TrainingJob, documents: Sequence[Document], labels: LabelSet) -
 
 def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents to learn from, and the `HELD_OUT` share to tune on. Raises `TrainingError` where either is none."""
-    out = held_out(documents, HELD_OUT, Validation.RANDOM)
-    inside = [d for d, held in zip(documents, out, strict=True) if not held]
-    outside = [d for d, held in zip(documents, out, strict=True) if held]
+    inside, outside = divided(documents, HELD_OUT, Validation.RANDOM)
     if not inside or not outside:
         raise TrainingError(f"{len(documents)} documents are too few to tune constraints on a share of them")
     return inside, outside

@@ -45,6 +45,15 @@ def held_out(documents: Sequence[Document], share: float, validation: Validation
     return [i >= first for i in range(len(documents))]
 
 
+def divided(
+    documents: Sequence[Document], share: float, validation: Validation
+) -> tuple[list[Document], list[Document]]:
+    """The documents that are learned from, and those that are held out, as `held_out` says; either may be none."""
+    mask = held_out(documents, share, validation)
+    pairs = list(zip(documents, mask, strict=True))
+    return [document for document, out in pairs if not out], [document for document, out in pairs if out]
+
+
 def first_held_out(documents: int, share: float) -> int:
     """Index of the first held-out one of so many documents, by `Validation.LATER`."""
     return documents - round(share * documents)

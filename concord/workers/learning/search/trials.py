@@ -91,13 +91,3 @@ class SettingsSearch(Generic[Setting]):
     def best(self, settings: Iterable[Setting]) -> Setting:
         """The best of some settings; ties go to the first."""
         return max(settings, key=self.worth)
-
-    def along(self, start: Setting, steps: Iterable[Setting]) -> Setting:
-        """The last of the ``steps`` before the value stops rising; ``start`` if the first step does not raise it."""
-        best = self.trial(start)
-        for step in steps:
-            now = self.trial(step)
-            if now.value <= best.value:
-                break
-            best = now
-        return best.setting

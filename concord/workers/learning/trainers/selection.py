@@ -42,8 +42,8 @@ FEATURES, LISTS, SCHEME = "features", "gazetteers", "scheme"
 PRIOR, CUT_OFF, PASSES, DROPOUT = "c2", "min_freq", "passes", "dropout"
 """Options that steps change."""
 
-BASES = ("core+mentions+clusters+entities", "fields")
-"""Feature sets to start from: for names, and for citations and addresses."""
+FIELDS = "fields"
+"""Feature set of citations and addresses, which is tried in the place of the default."""
 
 FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES)
 """Feature sets that are added, in this order, if the corpus has the columns that they read."""
@@ -85,7 +85,7 @@ class Judged(NamedTuple):
 class LadderStep(NamedTuple):
     """A candidate on the ladder.
 
-    - ``name``: what it changes, for people; the base has none.
+    - ``name``: what it changes, for people; ``base`` for the base.
     - ``trial``: the candidate with its counts (D, 3).
     - ``gain``: over the best candidate before it; None for the base.
     - ``cpu_seconds``: of its trainings and labellings.
@@ -131,7 +131,7 @@ class Climb(NamedTuple):
         return [step for step in self.steps if step.is_kept][-1].trial.setting
 
 
-def climb(
+def climb_ladder(
     documents: Sequence[Document],
     base: TrainerChoice,
     judge: Callable[[TrainerChoice], Judged],
@@ -215,8 +215,7 @@ def _value(best: TrainerChoice, option: str) -> Any:
 
 def _bases(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
     del best, documents
-    for name in BASES:
-        yield f"features {name}", _with(features=name)
+    yield f"features {FIELDS}", _with(features=FIELDS)
 
 
 def _families(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
@@ -342,17 +341,16 @@ def expected(
     train: TrainNamed,
 ) -> ExpectedFigures:
     """Trains base and choice on the documents that chose, and labels others. Raises the errors of training."""
-    labels, trials = labels_of([*inside, *outside]), dict[TrainerChoice, tuple[Trial[TrainerChoice], float]]()
-    for candidate in dict.fromkeys((base, chosen)):
+    labels, trials, seconds = labels_of([*inside, *outside]), dict[TrainerChoice, Trial[TrainerChoice]](), 0.0
+    for candidate in dict.fromkeys((base, chosen)):  # the choice is the last one
         with scratch_folder() as folder:
             model = train(candidate.trainer)(inside, settings=candidate.settings, out=folder / "model")
             started = time.process_time()
             counts = viterbi_counts(model, outside, labels)
-            spent = time.process_time() - started
-        trials[candidate] = Trial(candidate, counts, f1_of_counts), spent
-    best, spent = trials[chosen]
-    tokens = sum(map(len, outside))
-    return ExpectedFigures(trials[base][0], best, best.gain(trials[base][0]), tokens / max(spent, 1e-9))
+            seconds = time.process_time() - started
+        trials[candidate] = Trial(candidate, counts, f1_of_counts)
+    gain = trials[chosen].gain(trials[base])
+    return ExpectedFigures(trials[base], trials[chosen], gain, sum(map(len, outside)) / max(seconds, 1e-9))
 
 
 def cross_validated(
