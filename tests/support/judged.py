@@ -10,9 +10,7 @@ from concord.schemas.decoded import Budget, Decoded, Status
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.testing import engines
-from concord.testing.engines import (
-    check_answer,
-)
+from concord.testing.engines import check_answer
 from concord.testing.problems import enumerate_best
 from concord.workers.inference.core.engine import UNLIMITED
 from concord.workers.inference.registry import SOLVERS

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import (
-    RunFolder,
-)
+from concord.flows.cli.arguments import RunFolder
 from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import say
 from concord.schemas.reports import EvaluationReport

@@ -6,9 +6,7 @@ from typing import Annotated
 
 import typer
 
-from concord.flows.cli.arguments import (
-    Set,
-)
+from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import SHARD_KIB, FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.requests import LabelRequest

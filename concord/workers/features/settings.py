@@ -6,9 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from concord.schemas.settings import (
-    Settings,
-)
+from concord.schemas.settings import Settings
 
 WORD_TABLE_NAME = "glove"
 """Name of the table of word clusters that comes with concord; it stands in the place of a file."""

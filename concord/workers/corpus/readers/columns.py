@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from concord.workers.corpus.readers.lines import (
     Form,
     blocks,
     documents,
+    first_lines,
     has_boundary,
     has_prefixes,
     id_prefix,
@@ -44,8 +44,6 @@ from concord.workers.corpus.settings import ColumnsSettings, ConllSettings
 
 AS_PLAIN: dict[str, Any] = {"scheme": "plain"}
 BY_TABS: dict[str, Any] = {"separator": "tab"}
-LINES_LOOKED_AT = 200
-"""Lines of a file that are looked at for its labels."""
 TOKEN_COLUMNS = (TOKENS, "pos", "chunk", LABELS)
 EACH_SENTENCE = (
     "no line opens a document, so each sentence is one, and labels agree inside it only; "
@@ -156,8 +154,7 @@ PLAIN_FORM_OF_COLUMNS = SourceForm("a column file with plain labels", 300, _is_p
 
 def _fits(form: SourceForm, path: Path) -> Iterator[tuple[Likelihood, Mapping[str, Any]]]:
     """Options that the first lines ask for, the usual ones, and those by which the last column is the label."""
-    with path.open("rb") as file:
-        lines = [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, LINES_LOOKED_AT)]
+    lines = first_lines(path)
     plain = AS_PLAIN if form in (PLAIN_FORM_OF_COLUMNS, TABLE_FORM) else {}
     if form in (COLUMNS_FORM, TABLE_FORM):
         asked = (column_options(lines, separator) for separator in ("whitespace", "tab"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +16,15 @@ from concord.schemas.document import Document
 from concord.schemas.labels import OUTSIDE, broken_span, to_bio
 from concord.workers.corpus.readers.column_guess import conllu_labels
 from concord.workers.corpus.readers.columns import EACH_SENTENCE
-from concord.workers.corpus.readers.lines import Line, LineFault, id_prefix, label_fault, line_groups, line_text
+from concord.workers.corpus.readers.lines import (
+    Line,
+    LineFault,
+    first_lines,
+    id_prefix,
+    label_fault,
+    line_groups,
+    line_text,
+)
 from concord.workers.corpus.readers.reader import (
     BadLineError,
     Likelihood,
@@ -33,8 +40,6 @@ from concord.workers.corpus.settings import ConlluSettings
 CONLLU_COLUMNS = 10
 NUMBER, FORM, TAG, MISC = 0, 1, 3, 9
 WORD_NUMBER, OTHER_NUMBER = re.compile(r"[0-9]+"), re.compile(r"[0-9]+-[0-9]+|[0-9]+\.[0-9]+")
-HEAD_LINES = 200
-"""Lines of a file that are looked at for the name of its labels."""
 OPENS = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*))?")
 CONLLU_SUFFIXES = (".conllu", ".conllup")
 
@@ -75,10 +80,7 @@ def read_conllu(source: str, settings: ConlluSettings) -> Iterator[ReaderItem]:
 
 def _labels_of(path: Path) -> str:
     """The name under which the first words of a file have labels of spans; empty where they have none."""
-    with path.open("rb") as file:
-        return conllu_labels(
-            [line.decode("utf-8", errors="replace").strip("\r\n") for line in islice(file, HEAD_LINES)]
-        )
+    return conllu_labels(first_lines(path))
 
 
 def _has_key(path: Path, key: str) -> bool:

@@ -24,6 +24,8 @@ NESTED = re.compile(rf"/(?:{'|'.join(SPAN_PREFIXES)}).")
 CR_ENDS = "line ends of CR alone, as old files of Macs have; write LF instead, such as by tr '\\r' '\\n'"
 HEADER_ADVICE = "where the first line names the columns: --set header=true"
 PLAIN_ADVICE = "where every label is a type by itself: --set scheme=plain"
+LINES_LOOKED_AT = 200
+"""Lines of a file that are looked at for what its columns are."""
 LABELS_LOOKED_AT = 10_000
 """Lines of a file that are looked at for a label with a prefix."""
 SHOWN_COLUMNS, SHOWN_CHARACTERS = 6, 20
@@ -120,6 +122,11 @@ def file_lines(path: Path, *, ends: bool = False) -> Iterator[Line]:
             else:
                 yield Line(number, offset, raw.rstrip(end))
             offset += len(raw)
+
+
+def first_lines(path: Path) -> list[str]:
+    """The first `LINES_LOOKED_AT` lines of a file, in which characters that are no UTF-8 are replaced."""
+    return [line.content.decode("utf-8", errors="replace") for line in islice(file_lines(path), LINES_LOOKED_AT)]
 
 
 def line_groups(path: Path) -> Iterator[list[Line]]:
