@@ -54,6 +54,8 @@ SOURCES = {
     "citations-dev": Source(CITATIONS.format("dev"), "citations"),
     "nested-citations": Source("umass/training.docs.parsed", "umass"),
     "nested-citations-dev": Source("umass/dev.docs.parsed", "umass"),
+    "references": Source("excite/excite.train.conll", "columns"),
+    "references-dev": Source("excite/excite.dev.conll", "columns"),
     "novels": Source("eltec/part-00000.parquet", "text"),
 }
 """By the names of their folders."""

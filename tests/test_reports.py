@@ -185,3 +185,25 @@ def test_what_a_report_says_beside_its_json_is_not_in_it() -> None:
 
 def _is_hidden(field: FieldInfo) -> bool:
     return bool(field.exclude)
+
+
+class _Sum(Report):
+    """A report of two results."""
+
+    count: int
+    share: float
+
+
+class _Counted(BaseModel):
+    count: int = 2
+
+
+class _Shared(BaseModel):
+    count: int = 3
+    share: float = 0.5
+
+
+def test_a_field_that_two_results_have_is_given_by_name() -> None:
+    with pytest.raises(TypeError, match="_Sum: _Counted and _Shared have 'count'"):
+        _Sum.from_results(_Counted(), _Shared())
+    assert _Sum.from_results(_Counted(), _Shared(), count=4) == _Sum(count=4, share=0.5)

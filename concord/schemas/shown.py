@@ -38,13 +38,17 @@ class Report(BaseModel):
 
     @classmethod
     def from_results(cls, *results: object, **values: Any) -> Self:
-        """The report of ``values``; each other field is from the first result that has an attribute of its name.
+        """The report of ``values``; each other field is from the only result that has an attribute of its name.
 
-        Raises pydantic's error for fields without a value.
+        Raises `TypeError` for a field that two results have, and pydantic's error for fields without a value.
         """
-        unset = [name for name in cls.model_fields if name not in values]
-        first = {name: next((one for one in results if hasattr(one, name)), None) for name in unset}
-        return cls(**values, **{name: getattr(one, name) for name, one in first.items() if one is not None})
+        for name in cls.model_fields.keys() - values.keys():
+            found = [one for one in results if hasattr(one, name)]
+            if len(found) > 1:
+                raise TypeError(f"{cls.__name__}: {' and '.join(type(one).__name__ for one in found)} have {name!r}")
+            if found:
+                values[name] = getattr(found[0], name)
+        return cls(**values)
 
     def blocks(self) -> Iterable[AnyBlock]:
         """What it says: by default the value of each field."""

@@ -20,7 +20,7 @@ from tests.support.made_predictions import predictions, write_run
 
 HOSTILE = (
     "</script><img/src=x/onerror=document.title='taken'>",
-    "{{7*7}}<b>&amp;",
+    "{{6007*6011}}<b>&amp;",
     "\u202eabc\u2066",
     "\u05d0\u05d1\u05d2",
     "\x1b[31m",

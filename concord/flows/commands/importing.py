@@ -109,6 +109,7 @@ def import_crfsuite(
         attributes=len(model.weights.attributes),
         features=functions.features.name,
         tokenizer=None if functions.tokenizer is None else functions.tokenizer.name,
+        columns=functions.columns,
         trial_sentences=trial.sentences,
         failed_sentences=trial.failed,
         attributes_known=trial.share,

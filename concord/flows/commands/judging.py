@@ -61,6 +61,7 @@ def _report(found: Judgement, miner: MinerHere, made: AsTrained) -> JudgementRep
     ]
     return JudgementReport.from_results(
         *(found, found.gain, miner, settings),
+        passes=found.passes,
         trainer=made.name,
         features=getattr(made.settings, "features", None),
         rules=tuple(rules),

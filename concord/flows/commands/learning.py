@@ -58,7 +58,9 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
         found = learn_weights(unseen, bound, settings, validation=validation, seed=request.seed, progress=show)
     weights = {name: round(nats, WEIGHT_DECIMALS) for name, nats in found.weights.items()}
     dropped = sum(nats == 0.0 for nats in weights.values())
-    report = LearningReport.from_results(found, found.gain, settings, validation=validation, dropped=dropped)
+    report = LearningReport.from_results(
+        *(found, found.gain, settings), passes=found.passes, validation=validation, dropped=dropped
+    )
     return WeightsReport(weights, report)
 
 

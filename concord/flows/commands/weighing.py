@@ -134,7 +134,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
         found = tune_weights(
             Batch.of(labelled), opened, constraints.bind(opened.labels), settings, seed=request.seed, progress=show
         )
-    return TuningReport.from_results(found, found.gain, settings, documents=len(labelled))
+    return TuningReport.from_results(*(found, found.gain, settings), factors=found.factors, documents=len(labelled))
 
 
 def _tracked(
