@@ -40,6 +40,7 @@ POSITIONAL = {
     "import entities": ["source"],
     "papers": ["paper"],
     "review answers": ["file"],
+    "resources add": ["path"],
     "list": ["kind", "name"],
     "sweep run": ["sweep_file"],
     "sweep plan": ["sweep_file"],
@@ -143,6 +144,7 @@ SAID_BY_EACH = {
     "against": "a run, or a value of an axis of a sweep",
     "form": "that of vectors, or of predictions",
     "table": "a published one, or that of a run's answers",
+    **dict.fromkeys(("name", "kind", "language"), "those of a resource, or of a layer and of texts"),
 }
 """Options whose help differs from command to command, and what it says there."""
 
@@ -208,7 +210,7 @@ def test_a_file_says_what_the_command_line_says(name: str, tmp_path: Path) -> No
     from_file = params(leaf, [*places, "--config", str(file)])
     assert from_file == params(leaf, typed(leaf, given))
     needed = [option for option in leaf.command.options.values() if option.required]
-    bare = [word for option in needed for word in (option.opts[0], "here")]
+    bare = [word for option in needed for word in (option.opts[0], next(iter(value_kind(option).choices), "here"))]
     assert len(from_file) > len(places)
     if needed:
         assert params(leaf, [*places, *bare, "--config", str(file)]) != from_file, "the command line comes first"

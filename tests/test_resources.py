@@ -19,10 +19,13 @@ from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE, ClusterFileError
 from concord.workers.features.resources import (
     RESOURCES,
+    OwnResource,
     ResourceError,
     ResourceKind,
     available,
     files_of,
+    list_of_own,
+    own_resources,
     place_of,
     resource_named,
 )
@@ -80,7 +83,7 @@ def test_what_is_not_installed_is_one_line_that_says_how(
     if not resource.missing:
         pytest.skip("its packages are installed here")
     assert name not in available(kind)
-    with pytest.raises(ResourceError, match=f"is not installed: {resource.command}"):
+    with pytest.raises(ResourceError, match=f"is not there: {resource.command}"):
         place_of(kind, name)
     (tmp_path / "corpus").mkdir()
     words = ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "m"), f"--{kind}", name]
@@ -160,3 +163,70 @@ def test_a_trainer_reads_the_table_that_its_features_read() -> None:
     assert read_by(SgdSettings(), "vectors") == []
     assert read_by(HmmSettings(pool="s3://b/c"), "pool") == ["s3://b/c"]
     assert SgdSettings().places() == []  # a folder `glove` of the user's is no input, and may be the output
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the user's own, with nothing in it."""
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def named(*words: str | Path, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["resources", *map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("kind", list(ResourceKind))
+def test_a_file_of_the_users_has_a_name_until_it_is_taken_away(kind: ResourceKind, tmp_path: Path) -> None:
+    place, other = tmp_path / "data", tmp_path / "other"
+    for folder in (place, other):
+        folder.mkdir()
+        (folder / "file").write_text("12")
+    said = named("add", place, "--name", "mine", "--kind", kind, "--language", "nl", "--json")
+    report = json.loads(said)
+    assert (report["path"], report["languages"], report["licence"]) == (str(place), ["nl"], "not stated")
+    assert place_of(kind, "mine") == place
+    assert available(kind)[-1] == "mine"
+    assert [place_of(one, "mine") for one in ResourceKind if one is not kind] == [Path("mine")] * 3
+    listed = " ".join(CliRunner().invoke(app, ["list", "resources", f"{kind}=mine"]).stdout.split())
+    assert "(nl; not stated; is there, 0.0 MB)" in listed
+    named("add", other, "--name", "mine", "--kind", kind)
+    assert own_resources() == (OwnResource("mine", kind, str(other), "not stated", ()),)
+    assert str(other) in named("remove", "--name", "mine")
+    assert not own_resources()
+    assert (other / "file").is_file()
+    assert "no added resource" in named("remove", "--name", "mine", code=Exit.INPUT)
+
+
+@pytest.mark.usefixtures("home")
+def test_what_cannot_have_a_name_is_one_line(tmp_path: Path) -> None:
+    assert "no such file" in named("add", tmp_path / "none", "--name", "mine", "--kind", "vectors", code=Exit.INPUT)
+    (tmp_path / "file").touch()
+    assert "give another" in named("add", tmp_path / "file", "--name", "glove", "--kind", "encoder", code=Exit.INPUT)
+    named("add", tmp_path / "file", "--name", "cities", "--kind", "gazetteers")
+    (tmp_path / "file").unlink()
+    assert "cities" not in available(ResourceKind.GAZETTEERS)
+    with pytest.raises(ResourceError, match="is not there: give the name to another file"):
+        place_of("gazetteers", "cities")
+    list_of_own().write_text("{}")
+    with pytest.raises(ResourceError, match="no list of resources; mend it, or remove it"):
+        own_resources()
+
+
+@pytest.mark.usefixtures("home")
+def test_the_ladder_tries_what_has_a_name_and_a_model_learns_from_it(tmp_path: Path) -> None:
+    (tmp_path / "list.tsv").write_text("Paris\tcity\n")
+    (tmp_path / "own.tsv").write_text("0101\tParis\t3\n0110\tsaid\t2\n")
+    named("add", tmp_path / "list.tsv", "--name", "cities", "--kind", "gazetteers")
+    named("add", tmp_path / "own.tsv", "--name", "own", "--kind", "clusters")
+    base = TrainerChoice("sgd", SgdSettings())
+    ((name, with_list),) = RUNGS["lists"].changes(base, DOCUMENTS)
+    assert name == "gazetteer cities"
+    features = features_of(SgdSettings.model_validate(with_list(base).settings.model_dump()), DOCUMENTS)
+    assert "gazetteer" in features.lists
+    ((name, with_clusters),) = RUNGS["clusters"].changes(base, DOCUMENTS)
+    assert (name, with_clusters(base).settings.model_dump()["clusters"]) == ("clusters own", ("glove", "own"))
+    assert not list(RUNGS["clusters"].changes(TrainerChoice("sgd", SgdSettings(features="core")), DOCUMENTS))

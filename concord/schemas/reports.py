@@ -573,6 +573,31 @@ class ExportReport(Report):
         yield Remark(f"{self.form} in {self.out}")
 
 
+class ResourceReport(Report):
+    """Report of ``concord resources --json``: a file of the user's that has a name, or had one.
+
+    - ``kind``: option that takes the name.
+    - ``path``: the file or folder, which stays where it is.
+    - ``licence``, ``languages``: what the user said of it.
+    - ``is_known``: has it the name now?
+    """
+
+    kind: str
+    name: str
+    path: str
+    licence: str
+    languages: tuple[str, ...]
+    is_known: bool
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What the name stands for now, and who tries it."""
+        if self.is_known:
+            yield Headline(f"{self.kind} {self.name}: {self.path}")
+            yield Remark("train --effort best tries it by itself; concord list resources has all")
+        else:
+            yield Headline(f"{self.name} is no name of {self.kind} any more; {self.path} stays")
+
+
 class RunPageReport(Report):
     """The page of a run that ``concord report`` wrote.
 

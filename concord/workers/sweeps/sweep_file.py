@@ -45,7 +45,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.resources import RESOURCES, place_of
+from concord.workers.features.resources import known_resources, place_of
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.learning.weights.penalties import (
@@ -264,7 +264,7 @@ class _Checked:
 
     def _named_place(self, option: str, place: str) -> str:
         """An absolute path, or the name of a resource, which is none."""
-        is_name = place in RESOURCES.get(option, {}) and not Path(self._place(place)).exists()
+        is_name = place in known_resources().get(option, {}) and not Path(self._place(place)).exists()
         return place if is_name else self._place(place)
 
     def _check_constraints(self, name: str, entry: SweptConstraints) -> None:

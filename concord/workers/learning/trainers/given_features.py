@@ -13,7 +13,7 @@ from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.resources import place_of
+from concord.workers.features.resources import ResourceKind, place_of
 from concord.workers.features.templates import (
     CLUSTERS,
     LAYER,
@@ -43,7 +43,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     check_pairs(settings)
     lists = {}
     if settings.gazetteers:
-        entries = (entry for path in settings.gazetteers for entry in _phrases(Path(path).expanduser()))
+        entries = (entry for file in settings.gazetteers for entry in _phrases(place_of(ResourceKind.GAZETTEERS, file)))
         lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
     name = settings.features
     for part, files in ((CLUSTERS, settings.clusters), (GAZETTEER, settings.gazetteers)):

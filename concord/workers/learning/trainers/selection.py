@@ -27,6 +27,7 @@ from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
 from concord.workers.features.gazetteers import ENTITIES, PHRASE_SETS
 from concord.workers.features.resources import ResourceKind, available
+from concord.workers.features.settings import WORD_TABLE_NAME
 from concord.workers.features.templates import CLUSTERS, OF_PAIRS, VECTORS, feature_set
 from concord.workers.learning.search.folds import rounds
 from concord.workers.learning.search.trials import Trial
@@ -246,8 +247,23 @@ def _without_lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterat
         yield "without the lists of phrases", _with(**{LISTS: ()})
 
 
+def _lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    """Lists of phrases that are there by name."""
+    del best, documents
+    for name in available(ResourceKind.GAZETTEERS):
+        yield f"gazetteer {name}", _with(**{LISTS: (name,)})
+
+
+def _clusters(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
+    """Clusters that are there by name, beside those that are read by default."""
+    del documents
+    for name in available(ResourceKind.CLUSTERS):
+        if name != WORD_TABLE_NAME and CLUSTERS in _value(best, FEATURES).split("+"):
+            yield f"clusters {name}", _with(clusters=(WORD_TABLE_NAME, name))
+
+
 def _vectors(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
-    """Vectors of words that are installed."""
+    """Vectors of words that are there by name."""
     del best, documents
     for name in available(ResourceKind.VECTORS):
         yield f"vectors {name}", _with(vectors=name)
@@ -305,7 +321,9 @@ def _averages(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tu
 RUNGS: dict[str, Rung] = {
     "base": Rung(FEATURES, 1.0, _bases),
     "families": Rung(FEATURES, 1.3, _families),
-    "lists": Rung(None, 1.0, _without_lists),
+    "no lists": Rung(None, 1.0, _without_lists),
+    "lists": Rung(LISTS, 1.3, _lists),
+    "clusters": Rung(CLUSTERS, 1.3, _clusters),
     "vectors": Rung(VECTORS, 1.3, _vectors),
     "cut-off": Rung(CUT_OFF, 1.0, _cut_offs),
     "dropout": Rung(DROPOUT, 1.0, _dropouts),
