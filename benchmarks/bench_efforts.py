@@ -6,8 +6,8 @@ of a paired bootstrap over documents, CPU seconds and peak memory of training, w
 what it told to expect. Vectors and encoders are tried where their packages are installed (`concord list resources`).
 Corpora without a development part of their own learn from the first four fifths and label the last one.
 
-    python benchmarks/bench_efforts.py             # all; those that are there keep their figures
-    python benchmarks/bench_efforts.py --minutes 20 news dutch
+    python benchmarks/bench_efforts.py             # all; what is there keeps its figures
+    python benchmarks/bench_efforts.py --minutes 20 news/quick news/normal news/best
 """
 
 from __future__ import annotations
@@ -49,33 +49,30 @@ CORPORA = {
 
 
 def main() -> None:
-    """Trains and judges the models of the corpora that are named."""
+    """Trains and judges the models that have no figures yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", help="of `--effort best`")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(CORPORA)}; default: those not measured"
-    )
+    parser.add_argument("names", nargs="*", metavar="CORPUS/EFFORT", help="such as news/normal (default: all)")
     chosen = parser.parse_args()
-    known = known_figures("efforts").get("corpora", {})
-    for name in chosen.names or [name for name in CORPORA if name not in known]:
-        known[name] = _measured(name, chosen.minutes)
-        save("efforts", {"corpora": {one: known[one] for one in CORPORA if one in known}})
+    every = [f"{name}/{effort}" for name in CORPORA for effort in EFFORTS]
+    known: dict[str, Any] = known_figures("efforts").get("models", {})
+    for model in chosen.names or every:
+        if model not in known:
+            known[model] = _measured(*model.split("/"), chosen.minutes)
+            save("efforts", {"models": {one: known[one] for one in every if one in known}})
 
 
-def _measured(name: str, minutes: str | None) -> dict[str, Any]:
-    """Figures of the three efforts on a corpus."""
-    parts, figures, runs = CORPORA[name], dict[str, Any](), list[Path]()
+def _measured(name: str, effort: str, minutes: str | None) -> dict[str, Any]:
+    """Figures of an effort on a corpus, and its gain on the effort before, whose run is there."""
+    parts, before = CORPORA[name], EFFORTS[EFFORTS.index(effort) - 1] if effort != EFFORTS[0] else None
     train, test = corpus(parts.train), corpus(parts.test)
-    for effort in EFFORTS:
-        model, run = (MADE / "efforts" / f"{name}-{effort}{end}" for end in ("", "-run"))
-        limit = ("--minutes", minutes) if minutes and effort == "best" else ()
-        trained = _command("train", "--corpus", train, "--out", model, "--effort", effort, *parts.options, *limit)
-        concord("reprocess", "--corpus", test, "--model", model, "--out", run, "--engine", "certify", "--workers", "0")
-        against = ("--against", runs[-1]) if runs else ()
-        judged = concord("evaluate", "--run", run, "--corpus", test, "--measure", "spans", *against)
-        figures[effort] = trained | {"evaluation": judged}
-        runs.append(run)
-    return figures
+    model, run = (MADE / "efforts" / f"{name}-{effort}{end}" for end in ("", "-run"))
+    limit = ("--minutes", minutes) if minutes and effort == "best" else ()
+    trained = _command("train", "--corpus", train, "--out", model, "--effort", effort, *parts.options, *limit)
+    concord("reprocess", "--corpus", test, "--model", model, "--out", run, "--engine", "certify", "--workers", "0")
+    against = () if before is None else ("--against", MADE / "efforts" / f"{name}-{before}-run")
+    judged = concord("evaluate", "--run", run, "--corpus", test, "--measure", "spans", *against)
+    return trained | {"evaluation": judged}
 
 
 def _command(*arguments: str | Path) -> dict[str, Any]:

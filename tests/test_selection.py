@@ -186,6 +186,23 @@ def _with_members(candidate: TrainerChoice) -> TrainerChoice:
     )
 
 
+@pytest.mark.parametrize(("scheme", "kept"), [("bio", 0), ("bilou", 1)])
+def test_what_is_foreseen_is_what_is_judged_as_long_as_nothing_is_kept(
+    documents: list[Document], scheme: str, kept: int
+) -> None:
+    """Workers may judge the next steps at once: they are the right ones, in order, until one is kept."""
+    ladder = Ladder(documents, lambda candidate: 0.5 - 0.2 * (candidate.settings.model_dump()["scheme"] == scheme))
+    foreseen: list[list[TrainerChoice]] = []
+    found = ladder.climb(BASE, foresee=lambda candidates: foreseen.append(list(dict.fromkeys(candidates))))
+    assert [candidates[0] for candidates in foreseen] == ladder.asked
+    assert sum(step.is_kept for step in found.steps) == 1 + kept
+    first = next((number for number, step in enumerate(found.steps) if number and step.is_kept), len(found.steps))
+    assert foreseen[0][: first + 1] == ladder.asked[: first + 1]
+    in_time = [list[TrainerChoice]()]
+    ladder.climb(BASE, has_time=lambda cost: cost < 2.0, foresee=lambda candidates: in_time.append(list(candidates)))
+    assert not any(candidate.trainer == "ensemble" for candidates in in_time for candidate in candidates)
+
+
 def test_where_nothing_gains_the_base_stays(documents: list[Document]) -> None:
     ladder = Ladder(documents, lambda _: 0.3)
     found = ladder.climb(BASE)

@@ -42,6 +42,7 @@ from tests.support.networks import VOCABULARY, network_folder, use_stubs
 NEWS = LabelSet.bio(["LOC", "MISC", "ORG", "PER"])
 
 OTHER_UNITS = {
+    "ladder": "tests/integration/test_ladder.py",
     "trials": "tests/test_progressive.py",
     "sweep": "tests/test_sweeps.py",
     "survey": "tests/test_planning.py",
@@ -211,8 +212,8 @@ def test_ray_is_imported_by_the_actor_alone() -> None:
     assert found == {"concord/workers/remote/actor.py"}
 
 
-def test_no_task_but_that_of_sweeps_which_train_imports_what_only_learning_needs() -> None:
-    for task in (task for name, task in TASKS.items() if name != "sweep"):
+def test_no_task_but_those_that_train_imports_what_only_learning_needs() -> None:
+    for task in (task for name, task in TASKS.items() if name not in ("sweep", "ladder")):
         imported = {name for path in files_behind([task.run.__module__]) for name in imports_of(path)}
         assert not {name for name in imported if name.partition(".")[0] in ("sklearn", "matplotlib", "pandas")}
 

@@ -33,7 +33,7 @@ from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
-from concord.workers.learning.trainers.selection import cross_validated
+from concord.workers.learning.trainers.selection import judged
 from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
@@ -273,7 +273,7 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
         TrainJob.model_validate({**given, "out": str(tmp_path / name), "settings": options}) for name in ("a", "b")
     ]
     whole = train_model(requests[0])
-    trained, own = list[object](), cross_validated
+    trained, own = list[object](), judged
 
     def dies(*arguments: Any, **options: Any) -> Any:
         trained.append(arguments)
@@ -281,7 +281,7 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
             raise KeyboardInterrupt
         return own(*arguments, **options)
 
-    monkeypatch.setattr(concord.flows.training.best_model, "cross_validated", dies)
+    monkeypatch.setattr(concord.flows.training.best_model, "judged", dies)
     with pytest.raises(KeyboardInterrupt):
         train_model(requests[1])
     assert whole.search is not None
@@ -309,6 +309,8 @@ def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Pat
         ({"minutes": 5.0}, "--minutes is for --effort best"),
         ({"minutes": 5.0, "effort": "best", "trainer": "trigram"}, "--minutes is for --effort best"),
         ({"effort": "best", "trainer": "taggers"}, "reads no gold labels"),
+        ({"context": {"workers": 2}}, "--ray, --workers and --largest-sample are for --effort best"),
+        ({"effort": "best", "largest_sample": 500}, "--largest-sample is for --effort best of trainer trigram alone"),
     ],
 )
 def test_a_search_that_cannot_be_is_one_line(changes: dict[str, Any], fault: str) -> None:

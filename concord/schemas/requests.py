@@ -176,7 +176,8 @@ class TrainRequest(FlowRequest):
         TrainingEffort.NORMAL,
         description="Work for a better model. quick: a third of the passes, for a first look. normal: the default "
         "options. best: step by step what gains on documents that are held apart, and what to expect of it (trainer "
-        "trigram: by wrapped progressive sampling on Ray). Options that you give stay as they are.",
+        "trigram: by wrapped progressive sampling); --workers tries several steps at once. Options that you give stay "
+        "as they are.",
     )
     minutes: float | None = Field(
         None,

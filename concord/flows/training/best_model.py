@@ -7,33 +7,37 @@ written to a file beside the model when it ends, so that the same call goes on a
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from concord.flows.cluster.cluster import cluster
+from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
 from concord.flows.training.trial_file import TrialFile
+from concord.flows.work.done import PoolWork
 from concord.schemas.document import Document
-from concord.schemas.errors import TrainingError
+from concord.schemas.errors import ShardsError, TrainingError
+from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import Validation
 from concord.schemas.train_report import SearchReport, StepRow
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import (
-    FOLDS,
     Climb,
     ExpectedFigures,
     Judged,
     LadderStep,
     TrainerChoice,
     climb_ladder,
-    cross_validated,
     expected,
+    judged,
 )
 from concord.workers.learning.trainers.trainer import Train
+from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 
 RESERVE = 4.0
 """Time that follows a step that is kept, as a multiple of its trials': two trainings for the figure to expect, that of
@@ -60,6 +64,65 @@ class _Clock:
         return self._end is None or time.monotonic() + cost * RESERVE * self.base_seconds <= self._end
 
 
+class _LadderJudge:
+    """Answers of candidates' models: from an earlier call, this process, or workers that try several steps at once.
+
+    Workers begin steps that come next if none is kept, which most are not; what was tried in vain is kept in the file
+    and changes nothing.
+    """
+
+    def __init__(
+        self, documents: Sequence[Document], validation: Validation, trials: TrialFile, workers: LadderWorkers | None
+    ) -> None:
+        self._documents, self._validation, self._trials, self._workers = documents, validation, trials, workers
+
+    def __call__(self, candidate: TrainerChoice) -> Judged:
+        """Judges a candidate. Raises the errors of training, and `OutputError`."""
+        name = LadderTrial(candidate).id
+        if name not in self._trials.results:
+            train = trainer_named(candidate.trainer).train
+            self._keep(name, judged(self._documents, train, candidate.settings, self._validation))
+        counts, cpu_seconds = self._trials.results[name]
+        return Judged(np.array(counts, np.int64), cpu_seconds)
+
+    def foresee(self, candidates: Iterator[TrainerChoice]) -> None:
+        """Has workers judge the first candidate, if nobody has, and as many of the next ones as there are workers.
+
+        Raises `ShardsError` if one failed.
+        """
+        first = LadderTrial(next(candidates))
+        if self._workers is None or first.id in self._trials.results:
+            return
+        todo = {first.id: first} | {one.id: one for one in map(LadderTrial, candidates)}
+        new = [trial for name, trial in todo.items() if name not in self._trials.results]
+        for done in self._workers.work(new[: self._workers.number]):
+            if done.result is None:
+                raise ShardsError(failed_message([done.failure], 1, of="steps"))
+            self._keep(done.shard.id, done.result)
+
+    def _keep(self, name: str, answer: Judged) -> None:
+        self._trials.add({name: [answer.counts.tolist(), answer.cpu_seconds]})
+
+
+class LadderWorkers(NamedTuple):
+    """Workers that judge candidates: what they do, and their number."""
+
+    work: PoolWork[LadderTrial, Judged]
+    number: int
+
+
+@contextmanager
+def _workers(context: RunContext, parts: LadderParts) -> Iterator[LadderWorkers | None]:
+    """Workers on Ray for the length of the block, if they are asked for. Raises `ClusterError`."""
+    if context.ray is None and not context.workers:
+        yield None
+        return
+    with cluster(context.ray, workers=context.workers) as running:
+        number = running.workers
+        with running.pool(LADDER, parts, most=number) as work:
+            yield LadderWorkers(work, number)
+
+
 def best_model(
     documents: Sequence[Document],
     base: TrainerChoice,
@@ -68,6 +131,7 @@ def best_model(
     corpus: str,
     validation: Validation,
     minutes: float | None,
+    context: RunContext = HERE,
 ) -> BestModel:
     """Climbs the ladder from a base, and measures what it ends at.
 
@@ -75,7 +139,8 @@ def best_model(
     - ``corpus``: digest of the documents.
     - ``minutes``: no step begins that would not be done, with all that follows, in so much time.
 
-    Raises `TrainingError` for too few documents, the errors of training, and `OutputError`.
+    Raises `TrainingError` for too few documents, the errors of training, `ShardsError` for a step that failed on Ray,
+    `ClusterError` and `OutputError`.
     """
     if len(documents) < LEAST_DOCUMENTS:
         raise TrainingError(
@@ -83,33 +148,20 @@ def best_model(
         )
     inside, outside = divided(documents, LATER_SHARE, validation)
     trials, clock = TrialFile(out, [corpus, validation]), _Clock(minutes)
-    with meter("choosing", None) as bar:
+    with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
             clock.base_seconds = clock.base_seconds or step.cpu_seconds
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
-        judge = partial(_judged, inside, validation, trials)
-        ladder = climb_ladder(inside, base, judge, has_time=clock.has_time, progress=show)
+        judge = _LadderJudge(inside, validation, trials, workers)
+        ladder = climb_ladder(inside, base, judge, has_time=clock.has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
     return BestModel(ladder.best, _report(ladder, figures))
 
 
 def _train_named(name: str) -> Train:
     return trainer_named(name).train
-
-
-def _judged(
-    documents: Sequence[Document], validation: Validation, trials: TrialFile, candidate: TrainerChoice
-) -> Judged:
-    """The answers of a candidate's models, from an earlier call or new ones."""
-    name = f"{candidate.trainer} {candidate.settings.model_dump_json()}"
-    if name not in trials.results:
-        started, train = time.process_time(), _train_named(candidate.trainer)
-        counts = cross_validated(documents, train, candidate.settings, folds=FOLDS, validation=validation)
-        trials.add({name: [counts.tolist(), time.process_time() - started]})
-    counts_of_documents, cpu_seconds = trials.results[name]
-    return Judged(np.array(counts_of_documents, np.int64), cpu_seconds)
 
 
 def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:

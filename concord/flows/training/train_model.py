@@ -95,9 +95,11 @@ def check_search(request: TrainRequest) -> None:
     """Raises `TrainingError` if Ray or a sample is asked for, but no trial runs on Ray, or if nothing can be tried."""
     is_best = request.effort is TrainingEffort.BEST
     asked = (request.context.ray, request.context.workers, request.largest_sample)
-    if asked != (None, None, None) and not (is_best and _sampling(request) is not None):
+    if asked != (None, None, None) and not is_best:
+        raise TrainingError("--ray, --workers and --largest-sample are for --effort best; leave them out")
+    if request.largest_sample is not None and _sampling(request) is None:
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
-        raise TrainingError(f"--ray, --workers and --largest-sample are for --effort best of trainer {able} alone")
+        raise TrainingError(f"--largest-sample is for --effort best of trainer {able} alone; leave it out")
     if request.minutes is not None and not (is_best and _sampling(request) is None):
         raise TrainingError("--minutes is for --effort best of trainers that climb step by step; leave it out")
     if is_best and not trainer_named(request.trainer).gold:
@@ -185,7 +187,15 @@ def _choose(
         return _ChosenSettings(base)
     sampling, out = _sampling(request), Path(request.out)
     if sampling is None:
-        best = best_model(documents, base, out=out, corpus=corpus, validation=request.judging, minutes=request.minutes)
+        best = best_model(
+            documents,
+            base,
+            out=out,
+            corpus=corpus,
+            validation=request.judging,
+            minutes=request.minutes,
+            context=request.context,
+        )
         return _ChosenSettings(best.candidate, best.report)
     trials = TrialFile(out, search_of(corpus, sampling, request.settings))
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)

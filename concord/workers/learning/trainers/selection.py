@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -139,23 +140,26 @@ def climb_ladder(
     *,
     has_time: Callable[[float], bool] = lambda _: True,
     progress: Callable[[LadderStep], None] = lambda _: None,
+    foresee: Callable[[Iterator[TrainerChoice]], None] = lambda _: None,
 ) -> Climb:
     """The steps from a base; options that its settings were given stay as they are.
 
     - ``has_time``: is there time for a step that costs so many times what the base does?
     - ``progress``: called after each step.
+    - ``foresee``: called before each step with all that are to be judged if none is kept, this one first.
 
     Raises `TrainingError` where documents have no gold labels, and the errors of ``judge``.
     """
     for document in documents:
         gold_of(document)
+    rungs = [rung for rung in RUNGS.values() if _is_open(rung, base.settings)]
+    foresee(chain([base], _changed(rungs, base, documents, has_time)))
     steps, untried, tried = [_first(base, judge)], list[str](), {base}
     progress(steps[0])
     best = steps[0].trial
-    for rung in RUNGS.values():
-        if not _is_open(rung, base.settings):
-            continue
-        for name, change in rung.changes(best.setting, documents):
+    for number, rung in enumerate(rungs, 1):
+        changes = list(rung.changes(best.setting, documents))
+        for place, (name, change) in enumerate(changes, 1):
             candidate = change(best.setting)
             if candidate in tried:
                 continue
@@ -163,10 +167,21 @@ def climb_ladder(
                 untried.append(name)
                 continue
             tried.add(candidate)
+            same_rung = (change(best.setting) for _, change in changes[place:])
+            foresee(chain([candidate], same_rung, _changed(rungs[number:], best.setting, documents, has_time)))
             steps.append(_step(name, candidate, best, judge))
             progress(steps[-1])
             best = steps[-1].trial if steps[-1].is_kept else best
     return Climb(steps, untried)
+
+
+def _changed(
+    rungs: Iterable[Rung], best: TrainerChoice, documents: Sequence[Document], has_time: Callable[[float], bool]
+) -> Iterator[TrainerChoice]:
+    """Candidates of all steps of these rungs from the best one."""
+    for rung in rungs:
+        if has_time(rung.cost):
+            yield from (change(best) for _, change in rung.changes(best, documents))
 
 
 def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> LadderStep:
@@ -369,6 +384,13 @@ def expected(
         trials[candidate] = Trial(candidate, counts, f1_of_counts)
     gain = trials[chosen].gain(trials[base])
     return ExpectedFigures(trials[base], trials[chosen], gain, sum(map(len, outside)) / max(seconds, 1e-9))
+
+
+def judged(documents: Sequence[Document], train: Train, settings: TrainerSettings, validation: Validation) -> Judged:
+    """What models of these settings answer on documents that they have not seen. Raises the errors of `rounds`."""
+    started = time.process_time()
+    counts = cross_validated(documents, train, settings, folds=FOLDS, validation=validation)
+    return Judged(counts, time.process_time() - started)
 
 
 def cross_validated(
