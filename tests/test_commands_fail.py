@@ -50,6 +50,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
 """Commands that are tried, and what else they are given."""
 APART = {
     "reprocess": "test_failpoints",
+    "adopt": "needs answers of somebody else's tagger; ends as `reprocess` does",
     "codl": "test_codl, test_killed_anywhere_and_resumed_it_has_the_same_bytes",
     "challenge": "trains, labels and registers by what stands here; the same command again does all of it again",
     "sweep run": "integration/test_sweep",

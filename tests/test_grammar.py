@@ -26,6 +26,7 @@ from tests.support.writers import made as made
 
 ROOT = Path(__file__).parents[1]
 POSITIONAL = {
+    "adopt": ["source"],
     "label": ["text"],
     "ingest": ["reader", "source"],
     "clusters import": ["vectors"],
@@ -60,6 +61,7 @@ PLACES = {
 OTHERWISE = {
     ("export crfsuite", "model"): Path,
     ("gazetteer build", "corpus"): list[str],
+    ("adopt", "out"): str,
     ("reprocess", "out"): str,
     ("codl", "constraints"): str,
     ("doctor", "out"): str,

@@ -161,7 +161,7 @@ def test_calibrating_on_a_full_disk_names_the_target(made: Path, tmp_path: Path)
         assert list(tmp_path.iterdir()) == []
 
 
-RESUMED = {"reprocess", "codl", "papers", "sweep run"}
+RESUMED = {"adopt", "reprocess", "codl", "papers", "sweep run"}
 
 
 def test_only_what_goes_on_after_an_interruption_says_so(

@@ -157,7 +157,7 @@ def test_what_is_read_by_an_option_is_an_input_too(made: Path, monkeypatch: pyte
 OWN = {
     **dict.fromkeys(("train", "calibrate", "import scores", "import crfsuite", "import onnx"), FolderKind.MODEL),
     **dict.fromkeys(("synthesize", "ingest", "import entities"), FolderKind.CORPUS),
-    **dict.fromkeys(("reprocess", "doctor"), FolderKind.RUN),
+    **dict.fromkeys(("adopt", "reprocess", "doctor"), FolderKind.RUN),
     "sweep run": FolderKind.SWEEP,
     "sweep plan": FolderKind.SWEEP,
     "codl": FolderKind.CYCLES,

@@ -53,15 +53,15 @@ class DriftedRunError(ReportingError, DriftedError):
 
 
 class WithheldRunError(ReportingError, DriftedError):
-    """More documents than a run may lose have no answer: they are gone or rejects. Readers still have the last run."""
+    """More documents than a run may lose have no answer, as they are gone or rejects, or have lost all their entities.
+    Readers still have the last run."""
 
     def __init__(self, report: RunReport) -> None:
         assert report.drift is not None
         first = f" (the first: {report.rejects[0].line})" if report.rejects else ""
+        remedy = "see whether all files of the corpus are there and whole" if report.drift.gone else "look at them"
         super().__init__(
-            f"{report.out} is not published: {report.drift.told_gone}{first}; see whether all files of the corpus are "
-            "there and whole, or give --allow-gone",
-            report,
+            f"{report.out} is not published: {report.drift.told_gone}{first}; {remedy}, or give --allow-gone", report
         )
 
 

@@ -36,6 +36,8 @@ class Why(StrEnum):
     """A correction of the document that the last run did not have."""
     MODEL = "model"
     """Another model."""
+    ANSWER = "other answer"
+    """The program whose answers were adopted gave another one."""
     ADDED, REMOVED, REWEIGHED = "constraint added", "constraint removed", "constraint reweighed"
     """The detail is the constraint's name; the constraint has rows or pairs in the document."""
     REWRITTEN = "constraint changed"

@@ -27,6 +27,8 @@ class Status(StrEnum):
     """Proven: every labelling breaks a hard constraint."""
     RELAXED = "relaxed"
     """No labelling that keeps the hard constraints was found; the best with these made soft, and its scores."""
+    ADOPTED = "adopted"
+    """The answer of another program (`concord adopt`), which has no score and no bound."""
 
 
 class MarginStatus(StrEnum):

@@ -11,7 +11,7 @@ from concord.schemas.shown import Report
 
 MOST_MISSING = 0.1
 """Largest share of the last night's documents that may have no answer in a run that is published without being told so:
-they are gone from the corpus, or rejects."""
+they are gone from the corpus, or rejects. As many may lose all their entities."""
 
 MOST_MOVED = 5
 """Documents that are named of a figure that moved."""
@@ -117,6 +117,7 @@ class Drift(Report):
     - ``texts``: documents that both nights have, under another text
     - ``missing``: the ones among ``gone`` that are not among the rejects either
     - ``changed``: documents that both have with the same text, with another answer
+    - ``emptied``: documents that both have with the same text, whose entities are all gone, less those that got some
     - ``movements``: the figures that were compared, the least likely one first
     - ``most_changed``: the ones among ``changed`` with the most changes
     - ``sampled``: were documents drawn, and the counts estimated from them?
@@ -129,6 +130,7 @@ class Drift(Report):
     texts: int = 0
     missing: int = 0
     changed: int
+    emptied: int = 0
     sampled: bool = False
     movements: tuple[Movement, ...] = ()
     most_changed: tuple[ChangedDocument, ...] = ()
@@ -179,14 +181,17 @@ class Drift(Report):
 
     @property
     def loses(self) -> bool:
-        """Is more gone than `MOST_MISSING`?"""
-        return self.gone > MOST_MISSING * self.last
+        """Is more gone or emptied than `MOST_MISSING`?"""
+        return max(self.gone, self.emptied) > MOST_MISSING * self.last
 
     @property
     def told_gone(self) -> str:
-        """What is gone, in a few words."""
+        """What is gone, and how many documents are emptied where that is much, in a few words; empty for nothing."""
         about = "about " if self.sampled else ""
-        return about + gone_of(self.gone, self.last, rejects=self.gone - self.missing)
+        parts = [gone_of(self.gone, self.last, rejects=self.gone - self.missing)] if self.gone else []
+        if self.emptied > MOST_MISSING * self.last:
+            parts.append(f"{self.emptied:,} of the last {self.last:,} documents have lost all their entities")
+        return "; ".join(about + part for part in parts)
 
 
 def counts_by_difference(*, new: int, gone: int, texts: int, changed: int) -> dict[str, int]:

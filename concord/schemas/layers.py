@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ NO_ANSWER = "?"
 """Label of every token of a document for which the tagger has given no answer, not even that there is nothing."""
 NO_GRADE = "-"
 """Grade of a token without a span, or of a span without score and class."""
+T = TypeVar("T")
 LAYER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -126,13 +128,25 @@ def layer_labels(count: int, spans: Sequence[tuple[int, int, str, str]]) -> tupl
 
     - ``spans``: first token, token after the last, label, grade.
 
-    Of spans that share a token the longest is shown, and of equally long ones the first.
+    They are those of `shown_spans`.
     """
-    labels, grades, hidden = [OUTSIDE] * count, [NO_GRADE] * count, 0
-    for start, end, label, grade in sorted(spans, key=lambda span: (span[0] - span[1], span)):
-        if any(there != OUTSIDE for there in labels[start:end]):
-            hidden += 1
-            continue
+    labels, grades = [OUTSIDE] * count, [NO_GRADE] * count
+    shown = shown_spans(spans)
+    for start, end, label, grade in shown:
         labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
         grades[start:end] = [grade] * (end - start)
-    return labels, grades, hidden
+    return labels, grades, len(spans) - len(shown)
+
+
+def shown_spans(spans: Sequence[tuple[int, int, str, T]]) -> list[tuple[int, int, str, T]]:
+    """Spans that share no token, in their order: first token, token after the last, label, and what belongs to it.
+
+    Of spans that share a token the longest is shown, and of equally long ones the first.
+    """
+    shown, taken = list[tuple[int, int, str, T]](), set[int]()
+    for span in sorted(spans, key=lambda span: (span[0] - span[1], *span[:3], str(span[3]))):
+        places = range(span[0], span[1])
+        if taken.isdisjoint(places):
+            taken.update(places)
+            shown.append(span)
+    return sorted(shown, key=lambda span: span[0])

@@ -211,7 +211,7 @@ class NightReport(Report):
     def lines(self) -> Iterator[Remark]:
         """How it ended before its end, what is gone, what was asked for otherwise than before, and what drifted."""
         line, drift = self.line, self.line.drift
-        gone = "" if drift is None or not drift.gone else drift.told_gone
+        gone = "" if drift is None else drift.told_gone
         if line.withheld and gone:
             gone += "; nothing was published"
         back = "" if line.rolled_back_to is None else f"readers have {night_name(line.rolled_back_to)} again"

@@ -189,7 +189,7 @@ class EvaluationReport(Report):
             compared = f"paired bootstrap over {self.documents:,} documents, intervals of 95 %"
             yield Remark(f"against {self.against.run}: {compared}")
             yield from self.against.left_out()
-        bound = "none" if self.max_gap is None else f"{self.max_gap:.6g} nats"
+        bound = "unknown, as not all have a bound" if self.max_gap is None else f"{self.max_gap:.6g} nats"
         yield Headline(
             f"{self.documents:,} documents, {self.tokens:,} tokens; token accuracy {self.token_accuracy:.2%}; "
             f"certified {per_cent(self.certified)} ({self.by_solver:.1%} on a solver's word), largest gap {bound}"

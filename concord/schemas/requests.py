@@ -94,7 +94,7 @@ class TableForm(StrEnum):
 
 GONE_HELP = (
     "Publish although more than a tenth of the documents that readers have would be left without an answer, as they "
-    "are gone from the corpus or rejects (otherwise this fails, with exit code 6)."
+    "are gone from the corpus or rejects, or without entities that they had (otherwise this fails, with exit code 6)."
 )
 
 

@@ -38,6 +38,9 @@ ALIAS = "champion"
 ENGINE = "certify"
 """Default engine."""
 
+ADOPTED = "adopted"
+"""In the place of an engine, in runs whose answers another program gave (`concord adopt`)."""
+
 OnInfeasible = Literal["reject", "relax", "viterbi"]
 ConfidenceKind = Literal["none", "marginal", "margin"]
 

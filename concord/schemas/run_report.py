@@ -125,6 +125,11 @@ class RunReport(Report):
         return not (self.cancelled or self.shards_failed or self.withheld)
 
     @property
+    def has_bounds(self) -> bool:
+        """Is anything known of how good the answers are? Not of those that were adopted."""
+        return self.certified > 0 or self.max_gap is not None
+
+    @property
     def decoded(self) -> int:
         """Documents among ``labelled`` that took no answer of the last run."""
         return self.labelled - self.reuse.documents
@@ -139,12 +144,12 @@ class RunReport(Report):
             every = self.shards_done + self.shards_skipped + self.shards_failed
             failed = f"{self.shards_failed:,} of {every:,} shards failed"
             return f"{failed}; {self.labelled:,} documents labelled, nothing published{self._readers}"
-        gone = "" if self.drift is None or not self.drift.gone else self.drift.told_gone
+        gone = "" if self.drift is None else self.drift.told_gone
         if self.withheld:
             return f"nothing published: {gone}{self._readers}"
         parts = [self._what, "" if self.drift is None else self.drift.line]
         if self.shards_done:
-            parts.append(f"{per_cent(self.certified)} certified")
+            parts.append(f"{per_cent(self.certified)} certified" if self.has_bounds else "no bounds")
             parts.append(f"{self.rejected:,} rejected" if self.rejected else "")
         if self.drift is not None and self.drift.breaches:
             lines = [movement.line for movement in self.drift.breaches]
@@ -230,7 +235,8 @@ class RunReport(Report):
         if self.reuse.documents:
             yield Remark(self.reuse.line)
         yield Remark(f"{self.seconds:.1f} s in all; {self.pace}")
-        yield Remark(f"{per_cent(self.certified)} of documents certified, {self.by_solver:.1%} on a solver's word")
+        proven = f"{per_cent(self.certified)} of documents certified, {self.by_solver:.1%} on a solver's word"
+        yield Remark(proven if self.has_bounds else "nothing is proven: these answers have no bounds")
         yield Remark(
             f"violations {self.violations_before:,.0f} → {self.violations:,.0f}, "
             f"penalty {self.penalty_before:,.1f} → {self.penalty:,.1f} nats"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import singledispatch
 from html import escape
@@ -211,6 +212,8 @@ def broken_lines(broken: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def proven(status: str, gap: float) -> str:
     """Sentence about an answer's status, and about how much more another labelling could score; ``gap`` in nats."""
+    if gap == math.inf:
+        return f"{status}: it has no bound, so nothing is proven"
     if gap <= NO_GAP:
         return f"{status}: no labelling scores higher"
     return f"{status}: no labelling scores more than {gap:.3g} nats higher"

@@ -53,6 +53,7 @@ PAGES = (
     "figures-too-low",
     "models",
     "layers",
+    "adopt",
     "sweeps",
     "clusters",
     "features",
@@ -279,6 +280,7 @@ def _answers(folder: Path, made: list[Document]) -> None:
         names = {"name": sorted({text[start:end] for start, end, _ in spans})}
         for name, entities in (("answers.jsonl", spans[::2]), ("others.jsonl", names)):
             files[name].append(json.dumps({"id": document.doc_id, "text": text, "entities": entities}))
+    (folder / "prompt.txt").write_text("Find all names.")
     for name, lines in files.items():
         (folder / name).write_text("\n".join(lines))
 

@@ -46,6 +46,7 @@ READ = {
     "pool": "pool",
     "against": "run",
     "promise": "labels.txt",
+    "prompt": "labels.txt",
     "reuse": "swept",
     "run": "run",
     "sweep_file": "sweep.yaml",
@@ -61,6 +62,7 @@ NEEDED = {
     "form": "jsonl",
     "tasks_file": "tasks.json",
     "name": "ner",
+    "program": "gliner",
     "register": "news",
     "feature_function": "usaddress:tokens2features",
 }

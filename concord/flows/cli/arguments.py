@@ -47,6 +47,25 @@ Set = Annotated[
         "listed below. The value is as in YAML; may be given many times.",
     ),
 ]
+AnswersFile = Annotated[
+    str, typer.Argument(help="File or folder of the tagger's answers: documents with entities, in any form.")
+]
+AnswersForm = Annotated[
+    str,
+    typer.Option(
+        help="Reader of the answers; `concord list readers` has them. 'spans' reads JSON of taggers, services, "
+        "language models and annotation tools, brat and .spacy."
+    ),
+]
+LabelMap = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--map",
+        metavar="THEIRS=YOURS",
+        help="Your name for a label of the tagger, such as COMPANY=ORG, or several that it is above, such as "
+        "ENT=PER,ORG; O leaves it out. May be given many times.",
+    ),
+]
 ModelName = Annotated[str, typer.Option("--model", help=MODEL_HELP)]
 ModelOut = Annotated[Path, typer.Option(help="Folder for the model.")]
 PromiseFile = Annotated[

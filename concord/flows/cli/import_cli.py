@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from concord.flows.cli.arguments import ModelOut, Overwrite, Set
+from concord.flows.cli.arguments import AnswersFile, AnswersForm, LabelMap, ModelOut, Overwrite, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import CrfsuiteReport, EntitiesReport, OnnxReport, ScoresReport
@@ -37,29 +37,13 @@ app = CommandTree(help="Make a model from the model or the scores of another pro
     epilog="Example: concord import entities answers.jsonl --name spacy --corpus corpora/train/ --out corpora/tagged/",
 )
 def entities(
-    source: Annotated[
-        str, typer.Argument(help="File or folder of the tagger's answers: documents with entities, in any form.")
-    ],
+    source: AnswersFile,
     *,
-    form: Annotated[
-        str,
-        typer.Option(
-            help="Reader of the answers; `concord list readers` has them. 'spans' reads JSON of taggers, services, "
-            "language models and annotation tools, brat and .spacy."
-        ),
-    ] = "spans",
+    form: AnswersForm = "spans",
     name: Annotated[str, typer.Option(help="Name of the layer, such as that of the tagger.")],
     corpus: Annotated[str, typer.Option(help="Parquet corpus of the documents that the tagger has seen.")],
     out: Annotated[Path, typer.Option(help="Folder for the corpus with the layer; all else is as in --corpus.")],
-    map_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map",
-            metavar="THEIRS=YOURS",
-            help="Your name for a label of the tagger, such as COMPANY=ORG, or several that it is above, such as "
-            "ENT=PER,ORG; O leaves it out. May be given many times.",
-        ),
-    ] = None,
+    map_: LabelMap = None,
     set_: Set = None,
     overwrite: Overwrite = False,
 ) -> EntitiesReport:

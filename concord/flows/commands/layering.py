@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,22 +58,17 @@ def import_entities(
     Raises `LayerError` where no document has an answer, `OptionError`, the errors of reading, `IngestError` and
     `OutputError`.
     """
-    if form not in READERS:
-        raise OptionError(unknown("reader", form, READERS))
     check_layer_name(name)
     if name in MADE_COLUMNS:
         raise LayerError(f"--name {name}: features have a column of that name; take another")
-    yours = _names(names)
-    settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
+    yours = label_names(names)
     place = Path(folder_place(str(out)))
     check_output_place(place, [source, corpus], makes=FolderKind.CORPUS)
     check_target(place, overwrite=overwrite, append=False, ways=" or --overwrite")
-    check_form(form, source, settings)
     files, tally = parquet_files(corpus), ImportTally()
     for file in files:
         _check(file, name)
-    with meter("reading answers", None):
-        answers = TaggerAnswers(read_answers(form, source, settings, tally), tally, yours)
+    answers = tagger_answers(source, form, options, yours, tally)
     layers: dict[str, None] = {}
     with staged(place) as folder, meter("writing the layer", None) as bar:
         for file in files:
@@ -81,14 +76,26 @@ def import_entities(
             layers |= dict.fromkeys(_with_layer(file, folder, name, answers))
             bar.advance(tally.documents - before, note="documents")
         answers.end()
-        _check_found(tally, answers, source, corpus)
+        check_answered(tally, answers, source, corpus)
         rejects = Path(corpus) / REJECTS_NAME
         if rejects.is_file():
             copy(rejects, folder / REJECTS_NAME)
     return _report(tally, form, name, yours, tuple(layers), str(place))
 
 
-def _names(pairs: Sequence[str]) -> dict[str, str]:
+def tagger_answers(
+    source: str, form: str, options: Sequence[str], yours: Mapping[str, str], tally: ImportTally
+) -> TaggerAnswers:
+    """The answers of a source, read by the reader ``form``. Raises `OptionError`, and the errors of reading."""
+    if form not in READERS:
+        raise OptionError(unknown("reader", form, READERS))
+    settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
+    check_form(form, source, settings)
+    with meter("reading answers", None):
+        return TaggerAnswers(read_answers(form, source, settings, tally), tally, yours)
+
+
+def label_names(pairs: Sequence[str]) -> dict[str, str]:
     """Names by the tagger's labels; of a label above several types all of these. Raises `OptionError`."""
     found: dict[str, str] = {}
     for pair in pairs:
@@ -142,7 +149,7 @@ def _documents(table: pa.Table, path: str, first: int) -> list[Document | None]:
     return [None if first + row in bad else next(good) for row in range(len(table))]
 
 
-def _check_found(tally: ImportTally, answers: TaggerAnswers, source: str, corpus: str) -> None:
+def check_answered(tally: ImportTally, answers: TaggerAnswers, source: str, corpus: str) -> None:
     """Raises `CorpusError` where nothing could be read, and `LayerError` where no document has an answer."""
     if tally.rejects and not len(answers):
         raise CorpusError(f"none of the {len(tally.rejects):,} records can be read; the first: {tally.rejects[0].line}")

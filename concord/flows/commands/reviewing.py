@@ -366,7 +366,7 @@ def _method(
         raise ReviewError(f"{run.uri}: has no {things(request.by)} to read")
     if request.whole is not None and listed.order == NO_ORDER:
         raise UsageError(
-            "--whole reads the least sure first, and nothing says how sure empty sentences are; leave it out"
+            f"--whole reads the least sure first, and nothing says how sure its {things(request.by)} are; leave it out"
         )
     fit = None if labelled is None else fit_to(labelled, request, listed.order)
     method = ReviewMethod(

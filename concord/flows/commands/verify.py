@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,21 +28,23 @@ from concord.schemas.arrays import Ints
 from concord.schemas.columns import CERTIFICATES_LAYOUT, DOC_ID, PREDICTIONS_LAYOUT, REJECTS_LAYOUT, Reject, SchemaError
 from concord.schemas.errors import InputError, UsageError
 from concord.schemas.reports import VerifyFault, VerifyReport
-from concord.schemas.run import RunKey, ShardPlace, ShardReport
+from concord.schemas.run import ADOPTED, RunKey, ShardPlace, ShardReport
 from concord.schemas.run_context import HERE, RunContext
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
+from concord.workers.corpus.answered_shards import answered_shards
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard, read_documents
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, in_place, shard_keys, without_place
-from concord.workers.models.model import Model, score_column, text_tokenizer
+from concord.workers.models.model import BringsAnswers, Model, score_column, text_tokenizer
+from concord.workers.verification.adopted import ADOPTED_WORD, verify_adopted
 from concord.workers.verification.claims import Promises, Standing
 from concord.workers.verification.second_path import EVERYTHING, second_path
-from concord.workers.verification.shard import RunDefinition, WrittenShard, WrongField, verify_shard
+from concord.workers.verification.shard import RunDefinition, Verdict, WrittenShard, WrongField, verify_shard
 
 UNVERIFIED = {"search_errors", "search_documents"}
 """Totals that only the engine knows, and that are not verified."""
@@ -82,9 +84,12 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
         only=sources.only,
         corrections=correction_file(sources.corrections),
     )
+    if isinstance(opened.model, BringsAnswers):
+        shards = answered_shards(shards, key.settings.text, opened.model.answer_digest)
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
-    faults = [*_settings_faults(key), *_rules_faults(run, constraints), *_listed_faults(job)]
+    settings_faults = () if key.settings.engine == ADOPTED else _settings_faults(key)
+    faults = [*settings_faults, *_rules_faults(run, constraints), *_listed_faults(job)]
     if not faults:
         faults += job.verified() or follower_faults(run_output(out), run)
     return VerifyReport(
@@ -142,6 +147,8 @@ def _rules_faults(run: Published, constraints: Separable) -> Iterator[VerifyFaul
 
 def _trusted(key: RunKey, definition: RunDefinition) -> tuple[str, ...]:
     """What the verdict rests on."""
+    if key.settings.engine == ADOPTED:
+        return EVERYTHING[1], EVERYTHING[2], ADOPTED_WORD
     settled = (SETTLED_WORD,) if key.settings.settle else ()
     listed = (LISTED_WORD,) if key.settings.n_best else ()
     other = () if key.code == code_digest() else (OTHER_CODE,)
@@ -233,21 +240,29 @@ class _Verification:
                 faults += [] if proofs.fault is None else [proofs.fault]
                 rows = self.run.table(predictions, files[predictions], PREDICTIONS_LAYOUT).to_pylist()
                 faults += _misplaced(rows, proofs, *certificates)
-                there = read_documents(
-                    shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model)
+                verdict = self._judged(
+                    shard, WrittenShard(rows, rejects, proofs.proofs), partial(bar.advance, note=NOTE)
                 )
-                there = there._replace(rejects=in_place(without_place(there.rejects, shard), shard))
-                written = WrittenShard(rows, rejects, proofs.proofs)
-                verdict = verify_shard(
-                    there, shard.first_row, written, self.definition, progress=partial(bar.advance, note=NOTE)
-                )
-                bar.advance(shard.rows - len(there.batch), note=NOTE)
                 faults += [_placed(fault, rejects_path if fault.rejected else predictions) for fault in verdict.faults]
                 self.standings += verdict.standings
                 self.rejected += verdict.rejected
                 self.lethal += verdict.lethal
                 reports += [] if verdict.report is None else [verdict.report]
         return faults or list(_total_faults(ShardReport.merge(reports), self.run.manifest.totals))
+
+    def _judged(self, shard: Shard, written: WrittenShard, progress: Callable[..., None]) -> Verdict:
+        """The verdict on a shard; ``progress`` is called with numbers of rows."""
+        if isinstance(self.model, BringsAnswers):
+            progress(shard.rows)
+            key, constraints = self.run.manifest.run, self.definition.constraints
+            return verify_adopted(
+                shard, written.rows, written.rejects, model=self.model, constraints=constraints, key=key
+            )
+        there = read_documents(shard, text=self.definition.promises.settings.text, tokenizer=text_tokenizer(self.model))
+        there = there._replace(rejects=in_place(without_place(there.rejects, shard), shard))
+        verdict = verify_shard(there, shard.first_row, written, self.definition, progress=progress)
+        progress(shard.rows - len(there.batch))
+        return verdict
 
     def _rejects(self, number: int) -> tuple[list[Reject], str]:
         """Rejects of a shard, and their file."""

@@ -183,7 +183,7 @@ def drift_tags(report: RunReport) -> dict[str, str]:
     if report.drift is None:
         return {}
     breaches = "\n".join(movement.line for movement in report.drift.breaches)
-    gone = report.drift.told_gone if report.drift.gone else ""
+    gone = report.drift.told_gone
     return {name: text for name, text in {"drift": breaches, "gone": gone}.items() if text}
 
 

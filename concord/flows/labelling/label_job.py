@@ -12,15 +12,15 @@ from concord.flows.labelling.corrected_documents import check_documents, correct
 from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
 from concord.flows.labelling.sources import OpenModel, check_there, cutting, open_constraints, open_model
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
-from concord.schemas.errors import CorpusError
+from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunKey, RunSettings
+from concord.schemas.run import ADOPTED, RunKey, RunSettings
 from concord.schemas.secrets import short_name
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.shard_size import shard_bytes_of
 from concord.workers.corpus.shard_table import ShardTable
-from concord.workers.models.model import score_column
+from concord.workers.models.model import BringsAnswers, score_column
 from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import URI, Storage, file_bytes
 
@@ -59,6 +59,10 @@ class LabelJob(NamedTuple):
         Raises the errors of reading model, constraints and corpus.
         """
         opened = open_model(request.model, request.context)
+        if isinstance(opened.model, BringsAnswers) and request.settings.engine != ADOPTED:
+            raise UsageError(
+                f"{request.model}: answers of another program, not a model; `concord adopt` makes a run of such answers"
+            )
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.files_read}
         text = cutting(opened, request.settings.text)
@@ -74,7 +78,12 @@ class LabelJob(NamedTuple):
         check_documents(corrections, survey.shards, text, opened.model)
         for file, columns in survey.columns.items():
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
-        return cls(request, size, opened, constraints, files, key, survey.shards, survey.damages, found)
+        shards = survey.shards
+        if isinstance(opened.model, BringsAnswers):
+            from concord.workers.corpus.answered_shards import answered_shards
+
+            shards = answered_shards(shards, text, opened.model.answer_digest)
+        return cls(request, size, opened, constraints, files, key, shards, survey.damages, found)
 
     @property
     def digest(self) -> str:
@@ -88,7 +97,7 @@ class LabelJob(NamedTuple):
         return {
             "corpus": request.corpus,
             "only": None if request.only is None else f"{_number_of(request.only)}, {ids_digest(request.only)}",
-            "model": request.model,
+            "model": self.model_name,
             "model_version": self.opened.version,
             "model_digest": key.model,
             "constraints": ", ".join(request.constraints) or None,
@@ -98,6 +107,11 @@ class LabelJob(NamedTuple):
             "code_digest": key.code,
             **_named(key.settings),
         }
+
+    @property
+    def model_name(self) -> str:
+        """The model as it was asked for, or who gave the answers."""
+        return self.opened.model.name if isinstance(self.opened.model, BringsAnswers) else self.request.model
 
     def _use_of(self, file: str) -> str:
         return "corrections" if file == self.request.corrections else "constraints"
@@ -111,7 +125,11 @@ class LabelJob(NamedTuple):
         """What tells runs apart: corpus, what the run came to (``title``) as soon as that is known, engine, model with
         its version, and files of constraints with a digest."""
         request = self.request
-        parts = [short_name(request.corpus), request.settings.engine, self.opened.version or short_name(request.model)]
+        parts = [
+            short_name(request.corpus),
+            request.settings.engine,
+            self.opened.version or short_name(self.model_name),
+        ]
         if title:
             parts.insert(1, title)
         if request.only is not None:

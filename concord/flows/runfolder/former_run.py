@@ -123,6 +123,13 @@ def clear_former(out: RunOutput) -> None:
     _remove(out.storage, lambda folder, name: not name.startswith(both if folder == RUNS else own))
 
 
+def former_sources(storage: Storage) -> bytes | None:
+    """What the run before the published one was made from; None where that is not kept."""
+    manifest = read_if_there(storage, MANIFEST)
+    before = None if manifest is None else read_if_there(storage, _path(RUN_BEFORE, manifest, MANIFEST))
+    return None if before is None else read_if_there(storage, _path(RUNS, before, SOURCES))
+
+
 def former_run(out: RunOutput) -> FormerRun:
     """The run before the published one; that one itself where it is back by a rollback, which is then finished.
 

@@ -23,6 +23,8 @@ from concord.workers.storage.storage import Storage
 CORPUS, SOURCES, STORE = PURPOSE, ".sources.json", ".shards"
 AT_WORK = ".labelling"
 """Is there while a run labels, and after one that was killed."""
+ADOPTED_FOLDER = ".adopted"
+"""The answers of another program that a run is of, where a run of concord's own names its model."""
 SHARD_LISTS = "_manifest"
 """The folder of the tables that list shards and their files."""
 FOLDERS = (PREDICTIONS, REJECTS, TIMES, CERTIFICATES, SHARD_LISTS)

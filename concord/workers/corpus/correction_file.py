@@ -49,6 +49,12 @@ class CorrectionFile(NamedTuple):
         ids = set(only)
         return self._replace(corrections={doc: own for doc, own in self.corrections.items() if doc in ids})
 
+    @property
+    def types(self) -> frozenset[str]:
+        """The types that it names."""
+        every = (one.type for own in self.corrections.values() for one in own)
+        return frozenset(name for name in every if name is not None)
+
     def error(self, reason: str) -> CorrectionError:
         """An error of this file."""
         return CorrectionError(f"{self.place}, {reason}")

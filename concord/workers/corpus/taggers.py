@@ -70,6 +70,20 @@ class TaggerAnswer(NamedTuple):
     spans: tuple[AnswerSpan, ...]
 
 
+class PlacedSpan(NamedTuple):
+    """A span of a tagger's answer on the tokens of a document.
+
+    - ``span``: as it came
+    - ``first``, ``last``: its tokens, end exclusive; None where it has no place among them
+    - ``label``: the user's name for its label
+    """
+
+    span: AnswerSpan
+    first: int | None
+    last: int | None
+    label: str
+
+
 class LayerArrays(NamedTuple):
     """The columns of a layer for D documents, in the order of `schemas.layers.layer_columns`."""
 
@@ -196,24 +210,29 @@ class TaggerAnswers:
         self._tally.unused[UNKNOWN] += len(self) - len(self._used) - len(self._placed)
 
     def _row(self, document: Document) -> tuple[list[str], list[str], list[dict[str, object]] | None]:
+        answer = self.placed(document)
+        if answer is None:
+            return [NO_ANSWER] * len(document), [NO_GRADE] * len(document), None
+        graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in on_tokens(answer)]
+        labels, grades, hidden = layer_labels(len(document), graded)
+        self._tally.unplaced[HIDDEN] += hidden
+        return labels, grades, [_stored(*one[:3]) for one in answer]
+
+    def placed(self, document: Document) -> list[PlacedSpan] | None:
+        """The answer to a document, on its tokens; None where there is none. Counts it, and what has no place."""
         self._tally.documents += 1
         solid, start, end = _solid_tokens(document)
         answer = self._find(document.doc_id, _digest(solid)) or self._by_its_id(document)
         if answer is None:
-            return [NO_ANSWER] * len(document), [NO_GRADE] * len(document), None
+            return None
         self._tally.answered += 1
         before = _solid_before(answer.text)
-        placed, spans = list[tuple[int, int, str, str]](), list[dict[str, object]]()
+        placed = list[PlacedSpan]()
         for span in answer.spans:
             tokens = self._place(int(before[span.start]), int(before[span.end]), solid, start, end)
             first, last = (None, None) if tokens is None else tokens
-            spans.append(_stored(span, first, last))
-            label = self._names.get(span.label, span.label)
-            if first is not None and last is not None and label != OUTSIDE:
-                placed.append((first, last, label, grade_of(span.score, span.alignment)))
-        labels, grades, hidden = layer_labels(len(document), placed)
-        self._tally.unplaced[HIDDEN] += hidden
-        return labels, grades, spans
+            placed.append(PlacedSpan(span, first, last, self._names.get(span.label, span.label)))
+        return placed
 
     def _find(self, doc_id: str, digest: bytes) -> TaggerAnswer | None:
         same = self._by_text.get(digest, [])
@@ -274,6 +293,15 @@ class TaggerAnswers:
 
 def _is_korean(text: str) -> bool:
     return all(HANGUL[0] <= character <= HANGUL[1] for character in text)
+
+
+def on_tokens(answer: Sequence[PlacedSpan]) -> list[tuple[int, int, str, AnswerSpan]]:
+    """The spans of an answer that have a place and that the user has not left out: tokens, label, and what came."""
+    return [
+        (one.first, one.last, one.label, one.span)
+        for one in answer
+        if one.first is not None and one.last is not None and one.label != OUTSIDE
+    ]
 
 
 def _stored(span: AnswerSpan, first: int | None, last: int | None) -> dict[str, object]:

@@ -38,7 +38,7 @@ from concord.schemas.feed import (
     TEXT_DIGEST_BEFORE,
     WHY,
 )
-from concord.schemas.run import RuleStrengths, RunKey
+from concord.schemas.run import ADOPTED, RuleStrengths, RunKey
 from concord.schemas.run_changes import RuleChangeKind, rule_changes
 from concord.workers.drift.items import Coded, ItemColumn
 from concord.workers.drift.pairs import Pairs
@@ -99,6 +99,8 @@ class TwoRuns(NamedTuple):
 def _of_keys(before: RunKey, after: RunKey) -> Iterator[RunCause]:
     if before.model != after.model:
         yield RunCause(ChangeCause(Why.MODEL))
+    elif after.settings.engine == ADOPTED:
+        yield RunCause(ChangeCause(Why.ANSWER))
     old, new = before.settings.model_dump(mode="json"), after.settings.model_dump(mode="json")
     if old["engine"] != new["engine"]:
         yield RunCause(ChangeCause(Why.ENGINE, f"{old['engine']} → {new['engine']}"))

@@ -101,7 +101,19 @@ def _counted(night: Night, pairs: Pairs) -> dict[str, int]:
     texts = night.after.times[_with_ids(night.after, pairs.new, before)].sum()
     there = night.before.times[_with_ids(night.before, pairs.gone, after)].sum()
     rejected = night.before.times[_with_ids(night.before, pairs.gone, night.rejected - after)].sum()
-    return {"new": new - texts, "gone": gone - there, "texts": texts, "missing": gone - there - rejected}
+    emptied = _emptied(night, pairs)
+    counts = {"new": new - texts, "gone": gone - there, "texts": texts, "missing": gone - there - rejected}
+    return counts | {"emptied": emptied}
+
+
+def _emptied(night: Night, pairs: Pairs) -> int:
+    """Documents of both nights whose entities are all gone, less those that had none and have some now."""
+    before, after = (
+        np.bincount(documents.spans[:, 0], minlength=len(documents))[rows] > 0
+        for documents, rows in ((night.before, pairs.rows[:, 0]), (night.after, pairs.rows[:, 1]))
+    )
+    times = night.after.times[pairs.rows[:, 1]]
+    return max(0, int(times[before & ~after].sum()) - int(times[after & ~before].sum()))
 
 
 class _Move(NamedTuple):

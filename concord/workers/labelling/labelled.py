@@ -16,7 +16,7 @@ from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
-from concord.schemas.run import Reuse, RunSettings
+from concord.schemas.run import ADOPTED, Reuse, RunSettings
 from concord.workers.certificates.checker import check
 from concord.workers.certificates.writer import prove
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -30,7 +30,7 @@ from concord.workers.labelling.kept import KeptAnswer, grounded_constraints
 from concord.workers.labelling.problems import each_problem
 from concord.workers.labelling.ranking import ranking
 from concord.workers.labelling.report import check_gold
-from concord.workers.models.model import Model, local_scores
+from concord.workers.models.model import BringsAnswers, Model, local_scores
 
 NONE_KEPT: Mapping[int, KeptAnswer] = MappingProxyType({})
 NO_GUESSES: Mapping[int, Labels] = MappingProxyType({})
@@ -121,6 +121,8 @@ def label_batch(
 
     A document that cannot be labelled is among `Labelled.refused`, and its neighbours are labelled.
     """
+    if settings.engine == ADOPTED:
+        return _adopted(batch, model)
     started = time.perf_counter()
     decoder = run_decoder(settings)
     labelled = Labelled(errors=ErrorAnalysis.by(settings))
@@ -136,6 +138,23 @@ def label_batch(
         except DocumentError as error:
             labelled.refused[place] = error.reason
     labelled.decode_seconds = time.perf_counter() - started - labelled.score_seconds
+    return labelled
+
+
+def _adopted(batch: Batch, model: Model) -> Labelled:
+    """The answers that the model brings, without constraints; another program gave them, so no bound is known."""
+    assert isinstance(model, BringsAnswers)
+    labelled, nothing = Labelled(), Score(0.0, np.zeros(0), np.zeros(0))
+    for place in range(len(batch)):
+        try:
+            check_gold(model.labels, batch.part(place, place + 1))
+            labels, probability = model.answer(batch, place)
+        except DocumentError as error:
+            labelled.refused[place] = error.reason
+            continue
+        decoded = Decoded(labels, nothing, np.inf, Status.ADOPTED)
+        _add(labelled, KeptAnswer(decoded, labels, nothing, np.zeros(0, np.bool_), settled=False))
+        labelled.confidence.append(Confidence(probability))
     return labelled
 
 

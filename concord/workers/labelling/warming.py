@@ -10,7 +10,7 @@ from concord.schemas.decoded import Budget
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
-from concord.schemas.run import RunSettings
+from concord.schemas.run import ADOPTED, RunSettings
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.inference.core.incumbent import Search
 from concord.workers.inference.core.prepared import Prepared
@@ -53,8 +53,11 @@ def warm(sample: Document, *, model: Model, constraints: ConstraintSet, settings
     """Labels the sample, then copies of its first sentences under scores that break the constraints.
 
     Documents whose Viterbi labelling breaks nothing are done after a fraction of an engine's kernels. The copies have
-    no limit of seconds: compiling would use it up, and leave the rest to be compiled in a document's own time.
+    no limit of seconds: compiling would use it up, and leave the rest to be compiled in a document's own time. Answers
+    that are adopted need no kernel.
     """
+    if settings.engine == ADOPTED:
+        return
     label_batch(Batch.of([sample]), model=model, constraints=constraints, settings=settings)
     most = SAMPLER_WORK if settings.engine in SAMPLERS else WARM_WORK
     limits = {

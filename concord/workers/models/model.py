@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document, ScoreColumn
 from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
@@ -52,6 +53,35 @@ class JudgesFit(Protocol):
 
     def misfit(self, documents: Sequence[Document]) -> str:
         """What does not fit, as a sentence for the user; empty if all does."""
+        ...
+
+
+class GivenAnswer(NamedTuple):
+    """An answer that is given, not decoded.
+
+    - ``labels`` (N,): label ids.
+    - ``probability`` (M,): how sure each of its M spans is, in their order; NaN where that is not known.
+    """
+
+    labels: Labels
+    probability: Floats
+
+
+@runtime_checkable
+class BringsAnswers(Protocol):
+    """Optional part of a model: answers in the place of scores, of which it has none."""
+
+    @property
+    def name(self) -> str:
+        """What the user calls whoever gave them."""
+        ...
+
+    def answer(self, batch: Batch, place: int) -> GivenAnswer:
+        """The answer to a document of a batch, which keeps its corrections. Raises `DocumentError` without one."""
+        ...
+
+    def answer_digest(self, doc_id: str) -> bytes:
+        """Digest of the answer to a document, without corrections; empty for none."""
         ...
 
 

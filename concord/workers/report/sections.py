@@ -107,7 +107,7 @@ def _verdict(facts: RunFacts) -> str:
     drift = None if night is None else night.drift
     to_look_at = {
         f"{_count(facts.manifest.totals.rejected, 'row')} rejected": facts.manifest.totals.rejected > 0,
-        "" if drift is None else drift.told_gone: drift is not None and drift.gone > 0,
+        "" if drift is None else drift.told_gone: drift is not None and bool(drift.told_gone),
         "" if drift is None else f"drift in {', '.join(move.name for move in drift.breaches)}": bool(
             drift is not None and drift.breaches
         ),

@@ -48,14 +48,16 @@ def _facts(row: Mapping[str, Any], thing: ReviewItem, by: ItemKind, predicted: f
         yield "a sentence without an entity" if by == "sentence" else "a whole document"
         return
     number = next(n for n, one in enumerate(row["entities"]) if one["start"] == thing.start)
-    if row.get(PROBABILITY):
-        yield f"probability {row[PROBABILITY][number]:.3f}"
-    if row.get(MARGIN):
-        yield f"margin {row[MARGIN][number]:.2f} nats"
+    probability, margin = (row[name][number] if row.get(name) else None for name in (PROBABILITY, MARGIN))
+    if probability is not None:
+        yield f"probability {probability:.3f}"
+    if margin is not None:
+        yield f"margin {margin:.2f} nats"
     others = rivals(row, thing)[:MOST_RIVALS]
     if others:
         yield "else " + ", ".join(f"{name} ({nats:.2f} nats worse)" for name, nats in others)
-    yield f"predicted error {predicted:.1%}"
+    is_unscored = row.get(PROBABILITY) and probability is None
+    yield "no score" if is_unscored else f"predicted error {predicted:.1%}"
     yield from _reasons(row, thing)
 
 

@@ -55,7 +55,11 @@ def _spelled(item: ReviewItem) -> str:
 
 
 def items_of(tables: Iterable[pa.Table], by: ItemKind, *, run: str) -> ReviewItems:
-    """What can be read of the predictions of ``run``. Raises `NoConfidenceError`."""
+    """What can be read of the predictions of ``run``. Raises `NoConfidenceError`.
+
+    An entity without a score, as other programs give them, is as doubtful as can be, and so is its document. Where no
+    other is doubtful, there is no order.
+    """
     held, errors, order = list[ReviewItem](), list[float](), NO_ORDER
     columns = [DOC_ID, TOKENS, SENTENCE_STARTS, "entities", PROBABILITY, MARGIN, N_BEST]
     for table in tables:
@@ -65,7 +69,11 @@ def items_of(tables: Iterable[pa.Table], by: ItemKind, *, run: str) -> ReviewIte
             some = _ITEMS_OF[by](row)
             held += some
             errors += [0.0] * len(some) if by == "sentence" else _errors(row, by, order)
-    return ReviewItems(held, np.array(errors, np.float64), order)
+    predicted = np.array(errors, np.float64)
+    unknown = np.isnan(predicted)
+    if unknown.any() and not predicted[~unknown].any():
+        return ReviewItems(held, np.zeros(len(held)), NO_ORDER)
+    return ReviewItems(held, np.where(unknown, 1.0, predicted), order)
 
 
 def _order(schema: pa.Schema, run: str) -> str:
