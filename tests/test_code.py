@@ -93,7 +93,6 @@ OUT = {
     "workers/corpus/row_runs.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/repeated_ids.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/run_table.py": "cuts a corpus into shards, whose rows are in the key",
-    "workers/corpus/answered_shards.py": "tells shards apart by their answers, which are in the shard's id",
     "workers/corpus/shard_table.py": "cuts a corpus into shards, whose rows are in the key",
     "workers/corpus/ingestion.py": "writes a corpus, whose rows are in the key",
     "workers/corpus/taggers.py": "puts answers into a corpus, whose rows are in the key",

@@ -33,7 +33,6 @@ from concord.schemas.run_context import HERE, RunContext
 from concord.workers.certificates.checker import TOLERANCE
 from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
-from concord.workers.corpus.answered_shards import answered_shards
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import Shard, read_documents
@@ -85,7 +84,7 @@ def verify(out: str, context: RunContext = HERE) -> VerifyReport:
         corrections=correction_file(sources.corrections),
     )
     if isinstance(opened.model, BringsAnswers):
-        shards = answered_shards(shards, key.settings.text, opened.model.answer_digest)
+        shards = shards.answered(opened.model.answer_digest, key.settings.text)
     _check_sources(out, run, sources, opened.model, constraints, shards)
     job = _Verification(run, shards, _definition(key, opened.model, constraints), opened.model)
     settings_faults = () if key.settings.engine == ADOPTED else _settings_faults(key)

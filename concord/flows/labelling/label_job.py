@@ -80,9 +80,7 @@ class LabelJob(NamedTuple):
             check_there(columns, file.path, model=opened.model, constraints=constraints, source=request.model)
         shards = survey.shards
         if isinstance(opened.model, BringsAnswers):
-            from concord.workers.corpus.answered_shards import answered_shards
-
-            shards = answered_shards(shards, text, opened.model.answer_digest)
+            shards = shards.answered(opened.model.answer_digest, text)
         return cls(request, size, opened, constraints, files, key, shards, survey.damages, found)
 
     @property

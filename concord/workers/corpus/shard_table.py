@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import overload
 
@@ -12,11 +12,12 @@ import numpy as np
 from concord.schemas.arrays import Bytes, Ints
 from concord.schemas.corrections import ShardCorrections, corrections_digest
 from concord.schemas.document import ScoreColumn
+from concord.schemas.settings import TextSettings
 from concord.workers.corpus.parquet import ParquetLocation
 from concord.workers.corpus.repeated_ids import Repeats
 from concord.workers.corpus.row_digests import DIGEST_BYTES
 from concord.workers.corpus.run_table import RunTable
-from concord.workers.corpus.shards import Shard
+from concord.workers.corpus.shards import Shard, read_ids
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -111,6 +112,21 @@ class ShardTable(Sequence[Shard]):
         return len(self) == len(other) and all(one == two for one, two in zip(self, other, strict=True))
 
     __hash__ = None  # type: ignore[assignment]
+
+    def answered(self, answer_digest: Callable[[str], bytes], text: TextSettings) -> ShardTable:
+        """The shards where another program gives the answers, which their ids then cover, too.
+
+        - ``answer_digest``: digest of the answer to a document, by its id; empty for none.
+
+        Raises the errors of reading.
+        """
+        ids = bytearray()
+        for shard in self:
+            state = hashlib.sha256(shard.id.encode())
+            for doc_id in read_ids(shard, text=text):
+                state.update(answer_digest((doc_id or b"").decode(errors="replace")))
+            ids += state.digest()[:DIGEST_BYTES]
+        return replace(self, ids=np.frombuffer(ids, np.uint8).reshape(-1, DIGEST_BYTES))
 
     def take(self, places: Ints) -> ShardTable:
         """The shards at these places, in that order."""
