@@ -57,6 +57,7 @@ SAID = {
         "package",
         "paper",
         "phrase_column",
+        "program",
         "frequencies",
         "ray",
         "reader",
@@ -69,6 +70,7 @@ SAID = {
         "tracking",
         "tasks_file",
         "trainer",
+        "version",
         "whole",
     ),
 }
