@@ -49,6 +49,9 @@ class CRF(BaseEstimator):  # type: ignore[misc]
     - ``max_iterations``: largest number of iterations; None for CRFsuite's own
     - ``min_freq``: smallest number of occurrences of a feature
     - ``all_possible_transitions``, ``all_possible_states``: features that training never saw, too?
+    - ``verbose``: print CRFsuite's log of the training?
+    - ``model_filename``: path at which `fit` writes the model file of CRFsuite, too; None for nowhere
+    - ``keep_tempfiles``: for code that has used sklearn-crfsuite; `fit` leaves no temporary file, and none is needed
 
     After `fit` it has ``classes_`` (L,), the labels, sorted; ``transition_`` (L, L), nats, from row to column; and
     ``feature_names_`` (A,).
@@ -64,6 +67,9 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         min_freq: float = 0.0,
         all_possible_transitions: bool = False,
         all_possible_states: bool = False,
+        verbose: bool = False,
+        model_filename: str | None = None,
+        keep_tempfiles: bool = False,
     ) -> None:
         self.algorithm = algorithm
         self.c1 = c1
@@ -72,6 +78,9 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         self.min_freq = min_freq
         self.all_possible_transitions = all_possible_transitions
         self.all_possible_states = all_possible_states
+        self.verbose = verbose
+        self.model_filename = model_filename
+        self.keep_tempfiles = keep_tempfiles
 
     def fit(self, X: Sequence[SequenceFeatures], y: Sequence[Sequence[str]]) -> Self:  # noqa: N803 — scikit-learn's names
         """Trains on sequences and the labels of their tokens. Raises `ValueError` where these do not fit each other.
@@ -81,7 +90,7 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         """
         if self.algorithm not in ALGORITHMS:
             raise ValueError(f"algorithm {self.algorithm!r}: want one of {', '.join(ALGORITHMS)}")
-        trainer = pycrfsuite.Trainer(algorithm=self.algorithm, verbose=False)
+        trainer = pycrfsuite.Trainer(algorithm=self.algorithm, verbose=self.verbose)
         trainer.set_params(self._crfsuite_params())
         for items, labels in _pairs(X, y):
             if len(items):
@@ -89,7 +98,9 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.crfsuite"
             trainer.train(str(path))
-            weights = read_crfsuite(path)
+            weights, self._file = read_crfsuite(path), path.read_bytes()
+        if self.model_filename is not None:
+            Path(self.model_filename).write_bytes(self._file)
         order = np.argsort(np.array(weights.labels, dtype=object))
         rank = np.argsort(order)
         self.classes_ = np.array(weights.labels, dtype=object)[order]
@@ -108,6 +119,61 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         for potentials in self._potentials(X):
             labels: Labels = viterbi(potentials) if len(potentials.unary) else np.zeros(0, np.int32)
             names.append(self.classes_[labels].tolist())
+        return names
+
+    def predict_single(self, xseq: SequenceFeatures) -> list[str]:
+        """The best labels of one sequence.
+
+        >>> CRF().fit([["Ann", "ran"]], [["PER", "O"]]).predict_single(["Ann"])
+        ['PER']
+        """
+        return self.predict([xseq])[0]
+
+    def predict_marginals_single(self, xseq: SequenceFeatures) -> list[dict[str, float]]:
+        """The probability of each label of each token of one sequence.
+
+        >>> sorted(CRF().fit([["Ann", "ran"]], [["PER", "O"]]).predict_marginals_single(["Ann"])[0])
+        ['O', 'PER']
+        """
+        return self.predict_marginals([xseq])[0]
+
+    @property
+    def tagger_(self) -> pycrfsuite.Tagger:
+        """CRFsuite's own tagger with the trained model, opened anew at each call."""
+        check_is_fitted(self)
+        tagger = pycrfsuite.Tagger()
+        tagger.open_inmemory(self._file)
+        return tagger
+
+    @property
+    def transition_features_(self) -> dict[tuple[str, str], float]:
+        """Weights in nats of the transitions that the model has, by the labels before and after.
+
+        >>> CRF().fit([["Ann", "ran"]] * 9, [["PER", "O"]] * 9).transition_features_.keys()
+        dict_keys([('PER', 'O')])
+        """
+        weights: dict[tuple[str, str], float] = self.tagger_.info().transitions
+        return weights
+
+    @property
+    def state_features_(self) -> dict[tuple[str, str], float]:
+        """Weights in nats of the features that the model has, by feature and label.
+
+        >>> sorted(CRF().fit([["Ann", "ran"]] * 9, [["PER", "O"]] * 9).state_features_)
+        [('Ann', 'PER'), ('ran', 'O')]
+        """
+        weights: dict[tuple[str, str], float] = self.tagger_.info().state_features
+        return weights
+
+    @property
+    def attributes_(self) -> list[str]:
+        """The features of the model.
+
+        >>> CRF().fit([["Ann", "ran"]], [["PER", "O"]]).attributes_
+        ['Ann', 'ran']
+        """
+        check_is_fitted(self)
+        names: list[str] = self.feature_names_.tolist()
         return names
 
     def predict_marginals(self, X: Sequence[SequenceFeatures]) -> list[list[dict[str, float]]]:  # noqa: N803

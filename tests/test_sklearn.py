@@ -81,6 +81,31 @@ def test_it_works_in_searches_and_pipelines() -> None:
     assert pipeline.predict(TEST) == CRF(max_iterations=5).fit(TRAIN, GOLD).predict(TEST)
 
 
+def test_what_tutorials_of_sklearn_crfsuite_use_is_there(tmp_path: Any, capfd: pytest.CaptureFixture[str]) -> None:
+    place = str(tmp_path / "m.crfsuite")
+    given: dict[str, Any] = {
+        "algorithm": "lbfgs",
+        "c1": 0.1,
+        "c2": 0.1,
+        "max_iterations": 20,
+        "all_possible_transitions": True,
+    }
+    crf = CRF(**given, verbose=True, model_filename=place, keep_tempfiles=True).fit(TRAIN, GOLD)
+    assert "Feature generation" in capfd.readouterr().out
+    tagger = pycrfsuite.Tagger()
+    tagger.open(place)
+    info = tagger.info()
+    for one in (crf, pickle.loads(pickle.dumps(crf))):
+        assert one.transition_features_ == info.transitions
+        assert one.state_features_ == info.state_features
+        assert sorted(one.attributes_) == sorted(info.attributes)
+        assert one.tagger_.tag(TEST[0]) == one.predict_single(TEST[0]) == tagger.tag(TEST[0])
+        assert one.predict_marginals_single(TEST[0]) == one.predict_marginals(TEST)[0]
+    assert clone(crf).get_params() == crf.get_params()
+    with pytest.raises(NotFittedError):
+        _ = clone(crf).transition_features_
+
+
 def test_a_copy_by_pickle_says_the_same() -> None:
     crf = CRF(max_iterations=5).fit(TRAIN, GOLD)
     assert pickle.loads(pickle.dumps(crf)).predict(TEST) == crf.predict(TEST)
