@@ -109,7 +109,10 @@ class LabelJob(NamedTuple):
     @property
     def model_name(self) -> str:
         """The model as it was asked for, or who gave the answers."""
-        return self.opened.model.name if isinstance(self.opened.model, BringsAnswers) else self.request.model
+        if self.key.settings.engine != ADOPTED:
+            return self.request.model
+        assert isinstance(self.opened.model, BringsAnswers)
+        return self.opened.model.name
 
     def _use_of(self, file: str) -> str:
         return "corrections" if file == self.request.corrections else "constraints"
