@@ -2,8 +2,7 @@
 
     python benchmarks/bench_confidence.py --model MODEL --corpus TESTA
 
-The expected calibration error is over ten bins of equal width (Guo et al. 2017): the mean of the differences between
-how sure the entities of a bin are and how many of them are right, weighted by their number. Times are CPU seconds of
+The expected calibration error is that of `workers.evaluation.surety`. Times are CPU seconds of
 one process, with kernels compiled before.
 """
 
@@ -26,12 +25,12 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.run import ConfidenceKind, RunSettings
 from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from concord.workers.corpus.plan import plan
+from concord.workers.evaluation.surety import PROBABILITY_BINS, bin_of, surety
 from concord.workers.labelling.labelled import Labelled, check_settings, label_batch
 from concord.workers.labelling.report import with_gold
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 
-BINS = 10
 KEPT = (0.5, 0.8, 0.9, 1.0)
 """Shares of the entities, the surest first, of which precision is given."""
 
@@ -123,14 +122,9 @@ def _right(document: Document, found: Labels, labels: LabelSet) -> NDArray[np.bo
 
 def bins(judged: Judged) -> list[Bin]:
     """The entities by probability, in bins of equal width; those without any are left out."""
-    place = np.minimum((judged.probability * BINS).astype(np.int64), BINS - 1)
-    held = [place == b for b in range(BINS) if (place == b).any()]
+    place = bin_of(judged.probability)
+    held = [place == b for b in range(PROBABILITY_BINS) if (place == b).any()]
     return [Bin(int(h.sum()), float(judged.probability[h].mean()), float(judged.right[h].mean())) for h in held]
-
-
-def calibration_error(found: list[Bin]) -> float:
-    """The expected calibration error."""
-    return sum(b.number * abs(b.sure - b.right) for b in found) / sum(b.number for b in found)
 
 
 def _calibration(engine: str, judged: Judged, cost: float) -> dict[str, Any]:
@@ -138,7 +132,7 @@ def _calibration(engine: str, judged: Judged, cost: float) -> dict[str, Any]:
         f"{engine}: entities": len(judged.right),
         f"{engine}: precision": float(judged.right.mean()),
         f"{engine}: mean probability": float(judged.probability.mean()),
-        f"{engine}: expected calibration error": calibration_error(bins(judged)),
+        f"{engine}: expected calibration error": surety(judged.probability, judged.right).calibration_error,
         f"{engine}: bins": [b._asdict() for b in bins(judged)],
         f"{engine}: CPU ms a document, marginals": cost,
     }
@@ -162,7 +156,7 @@ def _draw(judged: dict[str, tuple[Judged, Judged]]) -> None:
     left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     for engine, (whole, part) in judged.items():
         own = bins(whole)
-        label = f"{engine} (error {calibration_error(own):.3f})"
+        label = f"{engine} (error {surety(whole.probability, whole.right).calibration_error:.3f})"
         left.plot([b.sure for b in own], [b.right for b in own], marker="o", markersize=4, label=label)
         for name, values in (("probability", part.probability), ("margin", part.margin)):
             ordered = part.right[np.argsort(-values, kind="stable")]

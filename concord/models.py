@@ -53,8 +53,8 @@ def calibrate(
     - ``out``: folder of the new model
     - ``consistency``: learn how much the labels of one document should agree?
     - ``tracking``: address of MLflow
-    - ``options``: options of `CalibrationSettings`, for a model that reads another tagger's scores: its temperature and
-      transitions are learned, too
+    - ``options``: options of `CalibrationSettings`: what is learned beside label consistency: a temperature and, for
+      another tagger's scores, transitions
 
     Raises `InputError`.
 

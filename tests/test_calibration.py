@@ -246,7 +246,7 @@ def test_a_model_of_scores_is_fitted_into_a_new_folder(tmp_path: Path) -> None:
     assert f"and {tuned['unlabelled_scale']:g} (unlabelled); F1 {tuned['f1_without']:.2%} → {tuned['f1']:.2%}" in told
 
 
-def test_of_a_crf_the_scales_alone_are_fitted_and_its_counts_stay(tmp_path: Path) -> None:
+def test_of_a_crf_too_few_documents_fit_the_scales_alone_and_its_counts_stay(tmp_path: Path) -> None:
     documents = corpus(0, 12)
     crf = train(documents, settings=SgdSettings(features="finkel", passes=1), out=tmp_path / "model")
     written(tmp_path / "corpus", table_from_documents(corpus(1, 8)))

@@ -130,6 +130,7 @@ OUT = {
     "workers/corpus/shape.py": "tells what is unusual of a corpus, at ingestion",
     "schemas/exported.py": "answers in the forms of other programs",
     "workers/corpus/readers/registry.py": "read at ingestion",
+    "workers/evaluation/surety.py": "says how sure a model is beside gold, for training",
     "workers/evaluation/corpus_counts.py": "counts what is in a corpus",
     "workers/storage/html_page.py": "writes pages for people",
     "workers/labelling/warming.py": "compiles, and throws away what it labels",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from concord.flows.cli import compiling
@@ -14,8 +15,9 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError, trainer_named
 from concord.workers.models.folder import MANIFEST
 from concord.workers.models.loaders import load_model
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, local_scores, temperature_of, tempered
 from concord.workers.synthesis.layered import with_layer
+from concord.workers.verification.second_path import second_path
 from tests.support.made_corpora import corpus
 
 trainers = pytest.mark.parametrize("name", TRAINERS)
@@ -40,6 +42,18 @@ def test_the_model_loads_and_scores_as_it_was_trained(name: str, folders: dict[s
     promises.the_model_scores_as_it_was_trained(TRAINERS[name], load_model, folders[name], tmp_path, DOCUMENTS)
     promises.equal_documents_give_equal_files(folders[name], tmp_path)
     promises.damage_is_a_model_error(load_model, tmp_path)
+
+
+@trainers
+def test_its_temperature_divides_its_scores_on_the_second_path_too(name: str, folders: dict[str, Path]) -> None:
+    documents = with_layer(corpus(5, 5))
+    promises.a_temperature_divides_the_scores(load_model, folders[name], documents)
+    model, batch = load_model(folders[name]), Batch.of(documents)
+    warm = tempered(model, 4.0)
+    assert temperature_of(warm) == 4.0
+    second, plain = second_path(warm).scores(batch).potentials, local_scores(model, batch).potentials
+    np.testing.assert_allclose(second.unary, plain.unary / 4.0, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(second.transition, plain.transition / 4.0, rtol=1e-9, atol=1e-12)
 
 
 @trainers

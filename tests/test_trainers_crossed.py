@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from concord.schemas.document import Batch
-from concord.testing.trainers import contents, made_up
+from concord.testing.trainers import a_temperature_divides_the_scores, contents, made_up
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.models.loaders import load_model
@@ -63,6 +63,7 @@ def test_two_options_go_together(name: str, one: str, other: str, beside: dict[s
     potentials = model.potentials(batch).legal(model.labels)
     answer = viterbi(potentials)
     assert np.isfinite(potentials.score(answer))
+    a_temperature_divides_the_scores(load_model, folders[0], made_up(5, seed=1))
     for alone, without in ((one, other), (other, one)):
         less = trainer.train(
             documents,

@@ -71,6 +71,10 @@ class Potentials:
         transition = self.transition[tokens] if self.transition.ndim == 3 else self.transition
         return Potentials(self.unary[tokens], transition, sentence_starts)
 
+    def at(self, temperature: float) -> Potentials:
+        """The same potentials divided by a temperature above 0."""
+        return Potentials(self.unary / temperature, self.transition / temperature, self.sentence_starts)
+
     def restricted(self, allowed: NDArray[np.bool_]) -> Potentials:
         """The same potentials with −inf for all labels but the ``allowed`` (N, L)."""
         return Potentials(np.where(allowed, self.unary, -np.inf), self.transition, self.sentence_starts)

@@ -22,7 +22,7 @@ from concord.schemas.blocks import (
 from concord.schemas.gains import Comparison, points
 from concord.schemas.secrets import short_name
 from concord.schemas.shown import Report
-from concord.schemas.train_report import ConsistencyReport
+from concord.schemas.train_report import ConsistencyReport, TemperatureReport
 
 
 class NameFigures(Report):
@@ -484,6 +484,7 @@ def _padding(labels: Sequence[str]) -> str:
 class CalibrationReport(Report):
     """Report of ``concord calibrate --json``; a figure is null if it was not learned.
 
+    - ``temperature``, ``calibration``: of another tagger's scores, and of the scores of any other model.
     - ``fit``: what was learned of another tagger's scores: ``both``, ``temperature``, ``transitions`` or ``neither``.
     - ``tagger_f1``: entity F1 of the tagger's own labels, a fraction.
     - ``held_out_f1``: entity F1 on documents that were not learned from, by what is learned; ``neither``: as imported.
@@ -502,6 +503,7 @@ class CalibrationReport(Report):
     consistency_f1: float | None
     sentences_left_out: int
     temperature: float | None
+    calibration: TemperatureReport | None
     loss_before: float | None
     loss: float | None
     consistency: ConsistencyReport | None
@@ -519,6 +521,8 @@ class CalibrationReport(Report):
         if self.temperature is not None:
             loss = f"{self.loss_before:.4f} → {self.loss:.4f} nats a token"
             yield Remark(f"temperature {self.temperature:.4g}; −log p(gold) {loss}")
+        if self.calibration is not None:
+            yield Remark(self.calibration.line)
         if self.sentences_left_out:
             left = f"{self.sentences_left_out:,} sentences left out: the scores forbid their gold labels"
             yield Remark(left, Tone.NOTICE)

@@ -111,6 +111,37 @@ class ConsistencyReport(Report):
         )
 
 
+class TemperatureReport(Report):
+    """A temperature by which a model's scores are divided, learned on documents that it has not seen.
+
+    - ``kept_for``: why it stays what it was; null where another one was learned.
+    - ``documents``: number of documents it was learned from.
+    - ``error_before``, ``error``: calibration error of the entities in the model's best labels, a fraction: how far
+      their marginals are from the share that is right. At the temperature before, and at one learned from half of the
+      documents on the other half; null where none is judged, or none is better.
+    - ``loss_before``, ``loss``: mean −log p(right or wrong, as it was) of these entities, in nats.
+    """
+
+    temperature: float
+    kept_for: str | None
+    documents: int
+    error_before: float | None
+    error: float | None
+    loss_before: float | None
+    loss: float | None
+
+    @property
+    def line(self) -> str:
+        """The temperature, and how sure the model is of its entities before and after."""
+        figures = ""
+        if self.error_before is not None:
+            error = f"{self.error_before:.2%}" + ("" if self.error is None else f" → {self.error:.2%}")
+            loss = f"{self.loss_before:.4f}" + ("" if self.loss is None else f" → {self.loss:.4f}")
+            figures = f"; held-out entities: calibration error {error}, log loss {loss} nats"
+        why = "" if self.kept_for is None else f" ({self.kept_for})"
+        return f"temperature {self.temperature:.4g}{why}{figures}"
+
+
 class LayersReport(Report):
     """Ways to use layers (taggers' answers), judged on documents that nothing was learned from; figures are fractions.
 
@@ -227,6 +258,7 @@ class TrainReport(Report):
     - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
     - ``search``: how the model was chosen; null if it was not.
     - ``samples``: samples of wrapped progressive sampling.
+    - ``calibration``: the model's temperature.
     - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
     - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
@@ -242,6 +274,7 @@ class TrainReport(Report):
     figures: dict[str, float]
     search: SearchReport | None = None
     samples: tuple[SampleRow, ...] = ()
+    calibration: TemperatureReport
     consistency: ConsistencyReport | None
     layers: LayersReport | None = None
     taggers: TaggersReport | None = None
@@ -269,6 +302,7 @@ class TrainReport(Report):
             yield from map(Remark, self.layers.lines)
         if self.taggers is not None:
             yield from self.taggers.lines()
+        yield Remark(self.calibration.line)
         if self.consistency is not None:
             yield Remark(self.consistency.line("held-out F1"))
         rows = [row("labels", f"{self.labels:,}"), row("MLflow run", self.mlflow_run)]

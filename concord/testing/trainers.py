@@ -13,8 +13,8 @@ from concord.schemas.labels import Scheme
 from concord.testing.expect import expect, expect_same
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
-from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest
-from concord.workers.models.model import Model
+from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest, update_manifest
+from concord.workers.models.model import HasTemperature, Model, local_scores, viterbi_labels
 from concord.workers.synthesis.layered import with_layer
 from concord.workers.synthesis.made_up import synthesize
 
@@ -36,6 +36,7 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
         damage_is_a_model_error(load, folder / "again")
         other_documents_have_another_digest(trainer, folder / "model", folder / "fewer", documents)
         it_labels_better_than_nothing(load, folder / "model", made_up(30, seed=5))
+        a_temperature_divides_the_scores(load, folder / "model", made_up(5, seed=1))
         plain_labels_and_short_documents_will_do(trainer, folder / "plain")
         progress_rises_and_what_it_raises_ends_all(trainer, load, folder / "progress", documents)
         bad_input_is_one_line(trainer, folder / "bad", documents)
@@ -85,6 +86,28 @@ def the_model_scores_as_it_was_trained(
     for other in (again, pickle.loads(pickle.dumps(model, protocol=5))):  # noqa: S301
         expect_same(other.labels, model.labels, "the labels of the same model")
         expect_same(other.potentials(batch).unary.tobytes(), scores.unary.tobytes(), "the scores of the same model")
+
+
+def a_temperature_divides_the_scores(load: Load, folder: Path, documents: Sequence[Document]) -> None:
+    """A model that has a temperature divides its scores by it, is another model then, and labels as before."""
+    model, batch = load(folder), Batch.of(list(documents))
+    if not isinstance(model, HasTemperature):
+        return
+    manifest = parse_manifest(folder / MANIFEST)
+    plain, labels = local_scores(model, batch), viterbi_labels(model, batch)
+    for temperature in (4.0, model.temperature):
+        update_manifest(folder, kind=manifest.kind, temperature=temperature)
+        own = load(folder)
+        scores, divided = local_scores(own, batch), model.temperature / temperature
+        expect_same(scores.potentials.unary.tobytes(), (plain.potentials.unary * divided).tobytes(), "divided scores")
+        edges = (plain.potentials.transition * divided).tobytes()
+        expect_same(scores.potentials.transition.tobytes(), edges, "divided scores of pairs of labels")
+        for one, other in zip(scores.rows or (), plain.rows or (), strict=True):
+            expect_same(one.weight.tobytes(), (other.weight * divided).tobytes(), "divided weights of the model's rows")
+        expect_same(viterbi_labels(own, batch).tobytes(), labels.tobytes(), "labels at another temperature")
+        expect_same(own.digest, model.at(temperature).digest, "the digest of a model at the same temperature")
+        expect_same(own.digest == model.digest, divided == 1.0, "another digest at another temperature")
+    expect_same(parse_manifest(folder / MANIFEST), manifest, "the manifest of a model at its old temperature")
 
 
 def equal_documents_give_equal_files(folder: Path, again: Path) -> None:

@@ -33,7 +33,7 @@ def calibrate(
     context: TrackingOption,
     settings: Annotated[CalibrationSettings, FieldOptions(CalibrationSettings)],
 ) -> CalibrationReport:
-    """Fit a model to labelled documents: label consistency; for scores of another tagger also their temperature."""
+    """Fit a model to labelled documents: its temperature and label consistency; for scores also transitions."""
     from concord.flows.commands.calibrating import calibrate_model
 
     return calibrate_model(model, corpus, str(out), settings=settings, consistency=consistency, context=context)

@@ -11,13 +11,20 @@ from concord.flows.inputs.jobs import check_model_place, folder_place
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.labelling.sources import OpenModel, open_model, read_documents
 from concord.flows.screen.progress import meter
-from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
+from concord.flows.training.tuning import (
+    Tuned,
+    learn_temperature,
+    pair_counts,
+    temperature_figures,
+    temperature_report,
+    tune_consistency,
+)
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run_context import HERE, RunContext
-from concord.workers.constraints.consistency import PairCounts
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
 from concord.workers.learning.trainers.calibration_choice import (
@@ -27,10 +34,11 @@ from concord.workers.learning.trainers.calibration_choice import (
     choose_fit,
     learned_model,
 )
+from concord.workers.learning.trainers.temperature import TemperatureFit, fit_temperature
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
-from concord.workers.models.model import Model, score_column
+from concord.workers.models.model import Model, score_column, temperature_of, tempered
 from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
@@ -45,12 +53,14 @@ class _Made(NamedTuple):
     - ``model``: the new model.
     - ``learned``: its learned temperature and transitions; None for a model that is no `ScoresModel`.
     - ``choice``: figures of the ways to learn them; None where none was judged.
+    - ``temperature``: the temperature of a model that is no `ScoresModel`; None for one that is.
     - ``held_out``: F1 of label consistency on documents that nothing was learned from; None where it was not judged.
     """
 
     model: Model
     learned: Calibrated | None
     choice: FitChoice | None = None
+    temperature: TemperatureFit | None = None
     held_out: HalvesF1 | None = None
 
 
@@ -65,10 +75,10 @@ def calibrate_model(
 ) -> CalibrationReport:
     """Fits a model to the labelled documents of a corpus, and writes it into the folder ``out``.
 
-    A `ScoresModel` gets those of temperature and transitions that cross-validation chooses; every model gets scales of
-    its label consistency, unless
-    ``consistency`` is off. The counts of the label consistency are those saved with the model, or else those of these
-    documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
+    A `ScoresModel` gets those of temperature and transitions that cross-validation chooses, another model a
+    temperature. Every model gets scales of its label consistency; with ``consistency`` off, those that it has keep what
+    they cost beside its scores. The counts of the label consistency are those saved with the model, or else those of
+    these documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
     check_output_place(place, [corpus, model], makes=FolderKind.MODEL)
@@ -80,10 +90,12 @@ def calibrate_model(
     with staged(place) as folder:
         made = _fitted(opened, documents, seen, settings, folder, consistency=consistency)
         tuned = _tune(documents, _of_scores(made.model), opened.folder) if consistency else None
+        kept = _at_new_scores(opened, made) if tuned is None else tuned.consistency
         manifest = parse_manifest(folder / MANIFEST)
-        extras = {} if tuned is None else {EXTRA: consistency_extra(tuned.consistency)}
+        extras = {} if kept is None else {EXTRA: consistency_extra(kept)}
         figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
-        manifest = update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras)
+        temperature = None if made.temperature is None else made.temperature.temperature
+        update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras, temperature=temperature)
     return _report(made, tuned, seen, rejected, str(place))
 
 
@@ -112,7 +124,10 @@ def _fitted(
         for name in (*manifest.files, MANIFEST):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
-        return _Made(opened.model, None, held_out=_judged(documents, opened, settings) if consistency else None)
+        fit = learn_temperature(documents, model) if settings.fits_temperature else None
+        held_out = _judged(documents, opened, settings) if consistency else None
+        model = model if fit is None else tempered(model, fit.temperature)
+        return _Made(model, None, temperature=fit, held_out=held_out)
     choice = None if len(documents) < 2 and settings.fit != "auto" else _choice(documents, model, settings)
     chosen = settings if choice is None else settings.model_copy(update={"fit": choice.fit})
     held_out = _judged(documents, opened, chosen) if consistency else None
@@ -125,7 +140,7 @@ def _fitted(
         learned = calibrate(documents, model, chosen)
     training = seen.training("calibrate", chosen) | {"loss_before": learned.before, "loss": learned.after}
     made = _saved(opened.model, learned, folder, chosen, training)
-    return _Made(made, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out)
+    return _Made(made, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out=held_out)
 
 
 def _of_scores(model: Model) -> Model:
@@ -171,7 +186,9 @@ def _judged(documents: Sequence[Document], opened: OpenModel, settings: Calibrat
     model, saved = _of_scores(opened.model), saved_consistency(opened.folder)
 
     def fit(part: Sequence[Document]) -> Model:
-        return learned_model(part, model, settings) if isinstance(model, ScoresModel) else model
+        if isinstance(model, ScoresModel):
+            return learned_model(part, model, settings)
+        return tempered(model, fit_temperature(part, model).temperature) if settings.fits_temperature else model
 
     def count(part: Sequence[Document], beside: Model) -> Sequence[PairCounts]:
         return [saved.counts] if saved is not None else pair_counts(part, beside.labels)
@@ -184,9 +201,18 @@ def _held_out_figures(made: _Made) -> dict[str, float]:
     """Figures for the manifest."""
     figures = {f"cross_validated/{trial.fit}": trial.f1 for trial in made.choice.trials} if made.choice else {}
     figures |= {"cross_validated/tagger": made.choice.tagger} if made.choice else {}
+    figures |= {} if made.temperature is None else temperature_figures(temperature_report(made.temperature))
     if made.held_out is not None:
         figures |= {"halves/f1_without_consistency": made.held_out.f1_without, "halves/f1": made.held_out.f1}
     return figures
+
+
+def _at_new_scores(opened: OpenModel, made: _Made) -> LabelConsistency | None:
+    """Label consistency of the model as it was, its scales divided as the scores were: answers stay."""
+    saved = saved_consistency(opened.folder)
+    if saved is None or made.temperature is None:
+        return None
+    return replace(saved, scales=saved.scales.at(made.temperature.temperature / temperature_of(opened.model)))
 
 
 def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
@@ -197,6 +223,7 @@ def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
 
 def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: int, out: str) -> CalibrationReport:
     learned = made.learned
+    calibration = None if made.temperature is None else temperature_report(made.temperature)
     return CalibrationReport(
         documents=seen.documents,
         tokens=seen.tokens,
@@ -207,6 +234,7 @@ def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: in
         consistency_f1=None if made.held_out is None else made.held_out.f1,
         sentences_left_out=0 if learned is None else learned.left_out,
         temperature=None if learned is None else learned.source.temperature,
+        calibration=calibration,
         loss_before=None if learned is None else learned.before,
         loss=None if learned is None else learned.after,
         consistency=None if tuned is None else tuned.report,

@@ -47,7 +47,7 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
     documents, _ = read_documents(plan(request.corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
-        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation)
+        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation).calibrated
     with meter("learning", None) as bar:
 
         def show(done: PassDone) -> None:

@@ -27,14 +27,28 @@ from concord.flows.tracking.tracking import (
 from concord.flows.training.best_model import best_model
 from concord.flows.training.progressive import choose, search_of, track
 from concord.flows.training.trial_file import TrialFile, forget
-from concord.flows.training.tuning import Tuned, pair_counts, tune_consistency
+from concord.flows.training.tuning import (
+    Tuned,
+    learn_temperature,
+    pair_counts,
+    temperature_figures,
+    temperature_report,
+    tune_consistency,
+)
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
-from concord.schemas.train_report import LayersReport, SampleRow, SearchReport, TaggersReport, TrainReport
+from concord.schemas.train_report import (
+    LayersReport,
+    SampleRow,
+    SearchReport,
+    TaggersReport,
+    TemperatureReport,
+    TrainReport,
+)
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
@@ -46,15 +60,19 @@ from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
+from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Iteration, Train
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
+
+NOTHING_HELD_OUT = TemperatureFit(1.0, 0, kept_for="no documents with gold labels are held out to learn one")
+UNDER_CONSTRAINTS = TemperatureFit(1.0, 0, kept_for="constraints were weighed at the scores as they are")
 
 
 class TrainJob(TrainRequest):
@@ -143,14 +161,22 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         with staged(out) as folder:
             losses: dict[int, float] = {}
             model = _fit(documents, request, choice.train, folder, "training", losses)
-            tuned = None if parts is None else _tune(request, documents, choice, *parts)
-            figures = {} if tuned is None else tuned.figures
+            fit, tuned = (NOTHING_HELD_OUT, None) if parts is None else _tune(request, documents, choice, *parts)
+            calibration = temperature_report(fit)
+            figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model)
             extras = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)
-            update_manifest(folder, kind=manifest.kind, metrics=metrics, extras=extras, tokenizer=tokenizer)
+            manifest = update_manifest(
+                folder,
+                kind=manifest.kind,
+                metrics=metrics,
+                extras=extras,
+                tokenizer=tokenizer,
+                temperature=fit.temperature,
+            )
         forget(out)
         try:
             run.params({"model_kind": manifest.kind, "learning": request.settings.learning})
@@ -162,7 +188,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, choice, tuned, run, registered, seconds=seconds)
+        return _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
 
 
 def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
@@ -263,8 +289,8 @@ def _tune(
     choice: _ChosenSettings,
     inside: Sequence[Document],
     outside: Sequence[Document],
-) -> Tuned:
-    """Label consistency: costs from all documents, scales from documents that the model for tuning has not seen.
+) -> tuple[TemperatureFit, Tuned]:
+    """Temperature, and label consistency at it: costs from all documents, all else from those held out.
 
     Beside answers of a layer it has to be better beyond chance, as all that is added to them.
     """
@@ -272,7 +298,10 @@ def _tune(
     with scratch_folder() as folder:
         model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:
-            return tune_consistency(outside, model, pair_counts(documents, model.labels), beyond_chance=sure)
+            fit = UNDER_CONSTRAINTS if request.settings.learning != "l" else learn_temperature(outside, model)
+            counted = pair_counts(documents, model.labels)
+            own = tempered(model, fit.temperature)
+            return fit, tune_consistency(outside, own, counted, beyond_chance=sure)
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
@@ -341,6 +370,7 @@ def _report(
     manifest: Manifest,
     rejected: int,
     choice: _ChosenSettings,
+    calibration: TemperatureReport,
     tuned: Tuned | None,
     run: Run,
     registered: Registered | None,
@@ -357,6 +387,7 @@ def _report(
         remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
         search=choice.search,
         samples=tuple(choice.samples),
+        calibration=calibration,
         consistency=None if tuned is None else tuned.report,
         layers=None if choice.layers is None else _layers_report(choice.layers),
         taggers=None if trainer_named(request.trainer).gold else _taggers_report(manifest),

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from concord.flows.screen.progress import meter, say
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.train_report import ConsistencyReport
+from concord.schemas.train_report import ConsistencyReport, TemperatureReport
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.learning.trainers.temperature import TemperatureFit, fit_temperature
 from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
 from concord.workers.models.model import Model
 
@@ -47,6 +48,32 @@ class Tuned(NamedTuple):
             f1_without=self.f1_without,
             f1=self.f1_with,
         )
+
+
+def learn_temperature(documents: Sequence[Document], model: Model) -> TemperatureFit:
+    """The temperature of a model by documents that it has not seen; see `fit_temperature`."""
+    with meter("learning temperature", None):
+        return fit_temperature(documents, model)
+
+
+def temperature_report(fit: TemperatureFit) -> TemperatureReport:
+    """A learned temperature for a report."""
+    before, after = fit.before, fit.after
+    return TemperatureReport(
+        temperature=fit.temperature,
+        kept_for=fit.kept_for or None,
+        documents=fit.documents,
+        error_before=None if before is None else before.calibration_error,
+        error=None if after is None else after.calibration_error,
+        loss_before=None if before is None else before.log_loss,
+        loss=None if after is None else after.log_loss,
+    )
+
+
+def temperature_figures(report: TemperatureReport) -> dict[str, float]:
+    """Figures of a temperature for MLflow and the manifest; none where none was learned."""
+    names = set() if report.error is None else {"temperature", "error_before", "error", "loss_before", "loss"}
+    return {f"calibration/{name}": value for name, value in report.model_dump(include=names).items()}
 
 
 def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCounts]:

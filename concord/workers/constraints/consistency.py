@@ -187,6 +187,10 @@ class Scales(NamedTuple):
     subsequence: float = 1.0
     unlabelled: float = 1.0
 
+    def at(self, temperature: float) -> Scales:
+        """The factors divided by a temperature, as a model's scores are."""
+        return Scales(*(scale / temperature for scale in self))
+
 
 AS_COUNTED = Scales()
 AS_PUBLISHED = Scales(1.0, 1.0, 0.0)

@@ -105,8 +105,8 @@ def bootstrap_intervals(
     return {name: Interval(float(figures[name](whole)), *map(float, bounds[name])) for name in figures}
 
 
-def drawn_sums(counts: Counts, rng: np.random.Generator, draws: int) -> NDArray[np.float64]:
-    """Sums (draws, ...) of the counts (D, ...) of as many documents, drawn with replacement.
+def drawn_sums(counts: Counts | Floats, rng: np.random.Generator, draws: int) -> NDArray[np.float64]:
+    """Sums (draws, ...) of the counts or figures (D, ...) of as many documents, drawn with replacement.
 
     Raises `ValueError` on no documents and on fewer than 1 draw.
     """

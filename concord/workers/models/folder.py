@@ -49,6 +49,8 @@ class Manifest(BaseModel):
     - ``settings``: options of the trainer.
     - ``versions``: version of each library that the weights depend on.
     - ``training``: counts of the training data, and figures of the trainer's own.
+    - ``temperature``: number by which all scores are divided, see `workers.learning.trainers.temperature`; a folder at
+      1 does not name it.
     - ``tokenizer``: tokenizer of raw text, NAME==VERSION; the one of the training corpus if that was text. None: the
       default.
     - ``files``: SHA-256 of each file by name.
@@ -70,6 +72,7 @@ class Manifest(BaseModel):
     settings: dict[str, Any]
     versions: dict[str, str]
     training: dict[str, Any]
+    temperature: float = Field(1.0, ge=0.01, le=100, exclude_if=lambda temperature: temperature == 1.0)
     tokenizer: str | None = Field(None, pattern=TOKENIZER)
     files: dict[str, str]
     metrics: dict[str, Any] = Field(default_factory=dict)
@@ -95,9 +98,9 @@ class Manifest(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Hex digest of all that decides the scores: kind, version, labels, scheme, templates and files."""
-        decisive = self.model_dump_json(include={"kind", "version", "labels", "scheme", "templates", "files"})
-        return hashlib.sha256(decisive.encode()).hexdigest()
+        """Hex digest of all that decides the scores: the fields that are named here."""
+        decisive = {"kind", "version", "labels", "scheme", "templates", "temperature", "files"}
+        return hashlib.sha256(self.model_dump_json(include=decisive).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
@@ -206,8 +209,10 @@ def update_manifest(
     extras: dict[str, Any] | None = None,
     files: Sequence[str] = (),
     tokenizer: str | None = None,
+    temperature: float | None = None,
 ) -> Manifest:
-    """Adds metrics, extras, files of the folder and a tokenizer to a saved model; those of the same name are replaced.
+    """Adds metrics, extras, files of the folder, a tokenizer and a temperature to a saved model; those of the same name
+    are replaced.
 
     Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
@@ -217,4 +222,5 @@ def update_manifest(
         "extras": manifest.extras | (extras or {}),
         "files": manifest.files | {name: file_digest(folder / name) for name in files},
     }
-    return write_manifest(folder, manifest.model_copy(update=added | {"tokenizer": tokenizer or manifest.tokenizer}))
+    added |= {"tokenizer": tokenizer or manifest.tokenizer, "temperature": temperature or manifest.temperature}
+    return write_manifest(folder, manifest.model_copy(update=added))

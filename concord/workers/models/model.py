@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from dataclasses import replace
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,20 @@ class BringsAnswers(Protocol):
         ...
 
 
+@runtime_checkable
+class HasTemperature(Protocol):
+    """Optional part of a model: a temperature, by which `local_scores` divides all its scores."""
+
+    @property
+    def temperature(self) -> float:
+        """The temperature; 1 leaves scores as they are."""
+        ...
+
+    def at(self, temperature: float) -> Self:
+        """The same model at another temperature."""
+        ...
+
+
 class LocalScores(NamedTuple):
     """Local scores of a batch of D documents.
 
@@ -99,6 +114,13 @@ class LocalScores(NamedTuple):
         """Local scores of document i of the batch."""
         start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
         return LocalScores(self.potentials.part(start, end), None if self.rows is None else self.rows[i : i + 1])
+
+    def at(self, temperature: float) -> LocalScores:
+        """The scores divided by a temperature. Labellings keep their order."""
+        if temperature == 1.0:
+            return self
+        rows = self.rows and [replace(own, weight=own.weight / temperature) for own in self.rows]
+        return LocalScores(self.potentials.at(temperature), rows)
 
     def problems(self, batch: Batch, labels: LabelSet, constraints: ConstraintSet) -> Iterator[Problem]:
         """The ground problem of each document of the batch, in order; see `build_problems`."""
@@ -139,16 +161,27 @@ class Model(Protocol):
         ...
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Local scores of a whole batch: unary (N, L), nats, without the label set's legality.
+        """Local scores of a whole batch: unary (N, L), nats, without legality and temperature.
 
-        `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
+        `local_scores` brings the temperature. `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
         """
         ...
 
 
 def local_scores(model: Model, batch: Batch) -> LocalScores:
-    """Potentials of a batch, with rows of the model's own if it brings any."""
-    return model.scores(batch) if isinstance(model, BringsRows) else LocalScores(model.potentials(batch))
+    """Potentials of a batch at the model's temperature, with rows of the model's own if it brings any."""
+    scores = model.scores(batch) if isinstance(model, BringsRows) else LocalScores(model.potentials(batch))
+    return scores.at(temperature_of(model))
+
+
+def temperature_of(model: Model) -> float:
+    """Temperature by which a model's scores are divided; 1 for a model that has none."""
+    return model.temperature if isinstance(model, HasTemperature) else 1.0
+
+
+def tempered(model: Model, temperature: float) -> Model:
+    """The model at another temperature; one that has none stays as it is."""
+    return model.at(temperature) if isinstance(model, HasTemperature) else model
 
 
 def viterbi_labels(model: Model, batch: Batch) -> Labels:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
@@ -35,6 +35,19 @@ class FolderModel:
     def digest(self) -> str:
         """See `Model.digest`."""
         return self.manifest.digest
+
+    @property
+    def temperature(self) -> float:
+        """See `HasTemperature`."""
+        return self.manifest.temperature
+
+    def at(self, temperature: float) -> Self:
+        """See `HasTemperature`; the two share what they have computed before temperature."""
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        vars(other).pop("digest", None)
+        vars(other)["manifest"] = self.manifest.model_copy(update={"temperature": temperature})
+        return other
 
     def __getstate__(self) -> dict[str, Any]:
         kind = type(self)

@@ -396,7 +396,12 @@ class CalibrationSettings(Settings):
 
     fit: Fit = Field(
         "auto",
-        description="With a model of another tagger's scores: the numbers that are learned; 'auto' chooses them by "
-        "cross-validation.",
+        description="The numbers that are learned: of a model of another tagger's scores, 'auto' chooses them by "
+        "cross-validation; another model has a temperature alone.",
     )
     c2: float = Field(1.0, ge=0, description="Weight of the quadratic prior of transitions: c2 · Σ w².")
+
+    @property
+    def fits_temperature(self) -> bool:
+        """Is a temperature learned?"""
+        return self.fit in ("auto", "both", "temperature")

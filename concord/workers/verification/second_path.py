@@ -15,7 +15,7 @@ from concord.schemas.potentials import Potentials
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.crfsuite import CrfsuiteModel
 from concord.workers.models.hmm import HmmModel
-from concord.workers.models.model import LocalScores, Model, local_scores
+from concord.workers.models.model import LocalScores, Model, local_scores, temperature_of
 from concord.workers.models.scores import ScoresModel
 from concord.workers.verification.plain_crf import plain_potentials
 
@@ -44,20 +44,19 @@ class SecondPath(NamedTuple):
 
 def second_path(model: Model) -> SecondPath:
     """The second path of a model; if there is none, its own code, which is then trusted."""
+    temperature = temperature_of(model)
     if isinstance(model, CrfModel):
-        return _of_potentials(plain_potentials(model))
+        return _of_potentials(plain_potentials(model), temperature)
     if isinstance(model, CrfsuiteModel):
         plain = replace(model, functions=model.functions.model_copy(update={"departure": NO_TABLES}))
-        return SecondPath(
-            lambda batch: LocalScores(plain.potentials(batch)), (f"the features of {model.functions.features.name}",)
-        )
+        return _of_potentials(plain.potentials, temperature, f"the features of {model.functions.features.name}")
     if isinstance(model, ScoresModel):
-        return SecondPath(lambda batch: LocalScores(model.potentials(batch)), ("the scores in the corpus",))
+        return _of_potentials(model.potentials, temperature, "the scores in the corpus")
     if isinstance(model, HmmModel):
-        return _of_potentials(model.potentials)  # numpy alone
+        return _of_potentials(model.potentials, temperature)  # numpy alone
     name = type(model).__name__
     return SecondPath(lambda batch: local_scores(model, batch), (f"the scores that {name} computes, compiled",))
 
 
-def _of_potentials(potentials: Callable[[Batch], Potentials]) -> SecondPath:
-    return SecondPath(lambda batch: LocalScores(potentials(batch)))
+def _of_potentials(potentials: Callable[[Batch], Potentials], temperature: float, *trusted: str) -> SecondPath:
+    return SecondPath(lambda batch: LocalScores(potentials(batch)).at(temperature), trusted)

@@ -21,7 +21,7 @@ from concord.workers.inference.sampling import gibbs
 from concord.workers.inference.settings import GibbsSettings
 from concord.workers.learning.search.climbing import SettingsPoint, alike, climb
 from concord.workers.learning.search.trials import SettingsSearch, Trial
-from concord.workers.models.model import Model, local_scores, viterbi_labels
+from concord.workers.models.model import Model, local_scores, temperature_of, tempered, viterbi_labels
 
 SCALES = (0.0, 0.125, 0.25, 0.5, 1.0)
 """Scales tried for each family: at 1 costs are as counted, at 0 the family is off."""
@@ -78,6 +78,9 @@ def tune_scales(
     scales. On newswire it tries a seventh of all combinations. With ``beyond_chance`` all families are off, unless what
     it finds is better than that by the paired bootstrap over documents: for answers that must not get worse.
 
+    Scales are tried at temperature 1, and those that are returned are divided by the model's temperature, as its scores
+    are: a temperature changes no answer.
+
     ``model`` must not have been trained on ``documents``: on its training data a model is so sure that consistency
     never seems to matter. Raises `ValueError` where a document has no gold labels.
     """
@@ -91,7 +94,7 @@ def tune_scales(
     best, off = climb(start, scales, search.worth), tuple([0.0] * len(start))
     if beyond_chance and search.trial(best).gain(search.trial(off)).low <= 0:
         best = off
-    return LabelConsistency(pairs, Scales(*best)), trials
+    return LabelConsistency(pairs, Scales(*best).at(temperature_of(model))), trials
 
 
 def entity_counts(
@@ -114,13 +117,14 @@ def _search(
     progress: Callable[[ScaleTrial], None] | None,
 ) -> SettingsSearch[SettingsPoint]:
     """The search for scales of some pair counts; it adds its trials to ``trials``."""
-    held_out = _CostProblems.of(documents, model, LabelConsistency(counts))
+    held_out = _CostProblems.of(documents, tempered(model, 1.0), LabelConsistency(counts))
 
     def attempt(point: SettingsPoint) -> Counts:
         return held_out.counts(LabelConsistency(counts, Scales(*point)), config, seed)
 
     def tell(trial: Trial[SettingsPoint]) -> None:
-        trials.append(ScaleTrial(counts.fold_case, Scales(*trial.setting), trial.value))
+        scales = Scales(*trial.setting).at(temperature_of(model))
+        trials.append(ScaleTrial(counts.fold_case, scales, trial.value))
         if progress is not None:
             progress(trials[-1])
 
