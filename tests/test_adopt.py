@@ -33,8 +33,10 @@ from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import ingest, write_corpus
 from concord.workers.models.adopted import UNANSWERED
 from concord.workers.review.review_items import MARGINAL_ORDER, NO_ORDER
+from concord.workers.storage.storage import file_bytes
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import undrawn, untracked
+from tests.support.memory_store import memory_store
 
 MADE = [one for one in synthesize(24, seed=3, kind="news") if isinstance(one, Document)]
 
@@ -148,7 +150,7 @@ def written(path: Path, lines: Sequence[Any]) -> Path:
     return path
 
 
-def run(source: Path, corpus: Path, out: Path, **given: Any) -> RunReport:
+def run(source: Path, corpus: Path, out: Path | str, **given: Any) -> RunReport:
     """A run of answers, a shard a document."""
     of_source = {name: given.pop(name) for name in AnswerSource._fields if name in given}
     asked = {"corpus": str(corpus), "model": "", "out": str(out), "shard_bytes": 1}
@@ -251,6 +253,20 @@ def test_a_rollback_gives_back_answers_that_can_be_verified(tmp_path: Path, corp
     rollback(str(out))
     assert said(out) == nights[1]
     assert verify(str(out)).failed == ()
+
+
+def test_in_an_object_store_it_is_the_same(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    with memory_store() as uri_of:
+        out = uri_of("out") + "?region=us-east-1"
+        for n in range(4):
+            answers = {name: spans[n:] for name, spans in TRUTH.items()}
+            run(gliner(tmp_path, answers), corpus, out, allow_gone=True)
+            assert verify(out).failed == ()
+        rollback(out)
+        assert verify(out).failed == ()
+        listed = file_bytes(uri_of("out/.adopted/names.txt")).split()
+    assert len(listed) == 3
 
 
 def test_corrections_stay(tmp_path: Path, corpus: Path) -> None:

@@ -26,6 +26,7 @@ from concord.schemas.layers import ABOVE, shown_spans
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ADOPTED
 from concord.schemas.run_report import RunReport
+from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
@@ -172,7 +173,7 @@ def _keep(output: RunOutput, answered: AnsweringProgram, table: pa.Table, more_t
 def _remove_unused(output: RunOutput, store: Storage, name: str) -> None:
     """Removes kept answers that no run of the output needs, and lists those that are left, with a new name."""
     runs = (sources_in(read_if_there(output.storage, SOURCES)), sources_in(former_sources(output.storage)))
-    needed = {run.model.rpartition("/")[2] for run in runs if run is not None}
+    needed = {short_name(run.model) for run in runs if run is not None}
     listed = (read_if_there(store, KEPT_LIST) or b"").decode().split()
     kept = dict.fromkeys([*(one for one in listed if one in needed), name])
     store.write(KEPT_LIST, "\n".join(kept).encode())
