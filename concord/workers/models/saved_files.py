@@ -44,9 +44,8 @@ class FolderModel:
     def at(self, temperature: float) -> Self:
         """See `HasTemperature`; the two share what they have computed before temperature."""
         other = object.__new__(type(self))
-        vars(other).update(vars(self))
-        vars(other).pop("digest", None)
-        vars(other)["manifest"] = self.manifest.model_copy(update={"temperature": temperature})
+        kept = {name: value for name, value in vars(self).items() if name != "digest"}
+        vars(other).update(kept, manifest=self.manifest.model_copy(update={"temperature": temperature}))
         return other
 
     def __getstate__(self) -> dict[str, Any]:
