@@ -58,7 +58,8 @@ def main() -> None:
     known: dict[str, Any] = known_figures("efforts").get("models", {})
     for model in chosen.names or every:
         if model not in known:
-            known[model] = _measured(*model.split("/"), chosen.minutes)
+            name, effort = model.split("/")
+            known[model] = _measured(name, effort, chosen.minutes)
             save("efforts", {"models": {one: known[one] for one in every if one in known}})
 
 

@@ -250,7 +250,8 @@ def test_a_rollback_gives_back_answers_that_can_be_verified(tmp_path: Path, corp
     for answers in nights:
         run(gliner(tmp_path, answers), corpus, out, allow_gone=True)
     assert len((out / ".adopted" / "names.txt").read_text().split()) == 3
-    rollback(str(out))
+    (cause,) = rollback(str(out)).causes
+    assert cause.differs == "the corpus or the answers to it"
     assert said(out) == nights[1]
     assert verify(str(out)).failed == ()
 

@@ -15,7 +15,7 @@ from concord.flows.runfolder.layout import MANIFEST
 from concord.flows.runfolder.runfolder import Sources
 from concord.schemas.drift import SHOWN_DIGITS
 from concord.schemas.nights import NightCause, night_name
-from concord.schemas.run import REGISTRY, RunKey, RunManifest
+from concord.schemas.run import ADOPTED, REGISTRY, RunKey, RunManifest
 from concord.schemas.run_changes import RunChanges
 from concord.schemas.secrets import place_of, redact
 from concord.workers.storage.files import OutputError
@@ -100,7 +100,8 @@ def causes(
     if there.dataset != gone.dataset:
         corpus = "the corpus" if before.sources is None else place_of(before.sources.corpus)
         remedy = f"put {corpus} right; `concord changes --run {place_of(out)}` lists its documents"
-        yield NightCause(differs="the corpus", remedy=remedy)
+        what = "the corpus or the answers to it" if gone.run.settings.engine == ADOPTED else "the corpus"
+        yield NightCause(differs=what, remedy=remedy)
 
 
 def _model_remedy(before: NightSources, after: NightSources, digest: str) -> str:
