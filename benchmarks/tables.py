@@ -854,7 +854,6 @@ def _over(found: Mapping[str, Any]) -> str:
 
 SWEPT = {
     "news": "news (CoNLL-2003)",
-    "testa": "news, whole training part (CoNLL-2003 testa)",
     "posts": "posts (WNUT-17)",
     "abstracts": "abstracts (BC5CDR, words kept whole)",
     "mails": "mails (seminars)",
@@ -864,8 +863,33 @@ SWEPT = {
     "addresses": "addresses (us50)",
     "citations": "citations (Cora)",
     "nested-citations": "nested citations (UMass)",
+    "references": "reference lists (EXCITE)",
 }
-"""Titles of corpora of sweeps."""
+"""Titles of corpora."""
+
+
+@table
+def efforts(results: Results) -> Rows:
+    """What each effort of training gives on parts that nothing was chosen by, and what `best` keeps."""
+    models = results.get("efforts", {}).get("models", {})
+    for corpus in dict.fromkeys(name.partition("/")[0] for name in models):
+        own = {effort: models.get(f"{corpus}/{effort}") for effort in ("quick", "normal", "best")}
+        kept = own["best"] and [step["step"] for step in own["best"]["search"]["steps"][1:] if step["is_kept"]]
+        yield SWEPT[corpus], *map(_effort, own.values()), "–" if kept is None else ", ".join(kept) or "nothing"
+
+
+def _effort(found: Mapping[str, Any] | None) -> str:
+    """F1, what it gains over the effort before, and CPU seconds of training; a dash for what was not measured."""
+    if found is None:
+        return "–"
+    judged = found["evaluation"]
+    f1, over = judged["measures"]["spans"]["figures"]["f1"], judged["against"]
+    gained = (
+        ""
+        if over is None
+        else f", {gain(*(over['measures']['spans']['f1'][n] for n in ('difference', 'low', 'high')))}"
+    )
+    return f"{percent(f1)}{gained}; {count(found['CPU seconds'])} s"
 
 
 @table

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -40,6 +42,17 @@ def test_a_known_error_is_one_line_and_a_code(
     assert left.value.exit_code == code
     said = capfd.readouterr().err
     assert said == "" if isinstance(error, typer.Exit) else said.startswith("concord: ") and said.count("\n") == 1
+
+
+def test_output_that_nobody_reads_ends_the_command_without_a_word() -> None:
+    """As in `concord list features | head -1`: the pipe is full, then nobody is there."""
+    command = [sys.executable, "-c", "from concord.flows.cli.app import app; app(['list', 'trainers'])"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
+        assert listing.stdout is not None
+        assert listing.stderr is not None
+        listing.stdout.close()
+        assert listing.stderr.read() == b""
+        assert listing.wait(60) == Exit.UNREAD
 
 
 @pytest.mark.parametrize(

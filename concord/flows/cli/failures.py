@@ -38,6 +38,7 @@ class Exit(IntEnum):
     many documents are gone from the corpus, or rejects, or a rollback took the same answers back: it is not."""
     HUNG_UP = 129
     INTERRUPTED = 130
+    UNREAD = 141
     TERMINATED = 143
 
 
@@ -52,6 +53,7 @@ MEANINGS = {
     "rollback took it back",
     Exit.HUNG_UP: "the terminal was closed",
     Exit.INTERRUPTED: "Ctrl-C",
+    Exit.UNREAD: "what reads the output has ended, such as `head`",
     Exit.TERMINATED: "SIGTERM",
 }
 """Meaning of each exit code, for the help and the page on operations."""
@@ -118,7 +120,9 @@ def reported(*, resumes: bool = False) -> Iterator[None]:
         _leave_for_good(Exit.INTERRUPTED, "interrupted", resumes=resumes)
     except HungUp:
         _leave_for_good(Exit.HUNG_UP, "the terminal was closed", resumes=resumes)
-    except (Terminated, SystemExit):
+    except (Terminated, SystemExit) as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich leaves when nobody reads what it prints
+            raise typer.Exit(Exit.UNREAD) from error
         _leave_for_good(Exit.TERMINATED, "terminated", resumes=resumes)
 
 
