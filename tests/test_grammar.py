@@ -352,6 +352,7 @@ def test_results_are_on_standard_output_and_nothing_else_is(line: str, made: Pat
 
 PROPOSED = {
     "after_clusters": [next_steps.after_clusters("a b/words.parquet")],
+    "after_proposal": [next_steps.after_proposal("a b", "models/m")],
     "after_gazetteer": [next_steps.after_gazetteer("a b/phrases.tsv")],
     "after_demo": next_steps.after_demo(),
     "after_sweep": [next_steps.after_sweep("sweeps/all of them/")],

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.arguments import Set
+from concord.flows.cli.next_steps import after_proposal
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
-from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, WeighRequest
-from concord.schemas.audit import CheckReport, Explanation, MineReport, SchemaReport, WeighReport
+from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, ProposeRequest, WeighRequest
+from concord.schemas.audit import CheckReport, Explanation, MineReport, ProposalReport, SchemaReport, WeighReport
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
 
@@ -94,6 +95,25 @@ def explain(
     from concord.flows.commands.constraints import explain_document
 
     return explain_document(file, request, set_ or [])
+
+
+def _referee(report: ProposalReport) -> list[str]:
+    return after_proposal(report.corpus, report.model)
+
+
+@app.command(
+    epilog="Example: concord constraints propose --corpus corpora/dev/ --model models/cite/ --out prompt.md",
+    proposes=_referee,
+)
+def propose(*, request: Annotated[ProposeRequest, FieldOptions(ProposeRequest, apart=NO_RAY)]) -> ProposalReport:
+    """Write a prompt for rules: what a model gets wrong, and how a file of constraints is written.
+
+    A language model or a person answers with such a file, and `constraints check` says what its rules are worth.
+    Nothing is sent anywhere. Give documents that the model has not learned from.
+    """
+    from concord.flows.commands.proposing import propose as write_prompt
+
+    return write_prompt(request)
 
 
 @app.command(epilog="Example: concord constraints schema --out constraints.schema.json")

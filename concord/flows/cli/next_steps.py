@@ -30,6 +30,11 @@ def after_gazetteer(phrases: str) -> list[str]:
     return ["train", "--corpus", "CORPUS", "--features", features, "--gazetteer", phrases, "--out", "MODEL"]
 
 
+def after_proposal(corpus: str, model: str) -> list[str]:
+    """What rules are worth that somebody has written; their file is a name in capitals, to be replaced."""
+    return ["constraints", "check", "RULES", "--corpus", corpus, "--model", model]
+
+
 def after_demo() -> list[list[str]]:
     """The steps of the demonstration on the user's own corpus; its files are names in capitals, to be replaced."""
     return [

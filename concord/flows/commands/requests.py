@@ -49,6 +49,17 @@ class ExplainRequest(Settings):
     context: RunContext = HERE
 
 
+class ProposeRequest(Settings):
+    """Request to write a prompt for rules."""
+
+    corpus: str = Field(description=CORPUS_HELP)
+    model: str = Field(description=MODEL_HELP)
+    out: Path = Field(description="File for the prompt.")
+    errors: int = Field(40, ge=1, description="Number of wrong sentences that are shown.")
+    documents: int = Field(1000, ge=1, description=DOCUMENTS)
+    context: RunContext = HERE
+
+
 class WeighRequest(Settings):
     """Request to weigh a file of constraints; a run of MLflow keeps the weights if its address is given."""
 
