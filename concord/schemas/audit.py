@@ -651,30 +651,6 @@ class MineReport(Report):
         return Table(figure_columns("rule", *heads), tuple(rows))
 
 
-class ProposalReport(Report):
-    """Report of ``concord constraints propose --json``.
-
-    - ``errors``, ``shown``: sentences that the model labels wrongly, and those in the prompt.
-    - ``templates``: kinds of rules that the prompt describes.
-    """
-
-    corpus: str
-    model: str
-    documents: int
-    errors: int
-    shown: int
-    templates: int
-    out: str
-
-    def blocks(self) -> Iterator[AnyBlock]:
-        """What the prompt holds, and what to do with it."""
-        yield Headline(
-            f"{self.shown:,} of {self.errors:,} wrong sentences of {self.documents:,} documents, and {self.templates} "
-            f"templates, in {self.out}"
-        )
-        yield Remark("give it to a language model or a person; it holds text of the corpus, and nothing was sent")
-
-
 class SchemaReport(Report):
     """What `concord constraints schema` has written: to which file, and for how many ``templates``."""
 

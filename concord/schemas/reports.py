@@ -577,6 +577,30 @@ class ExportReport(Report):
         yield Remark(f"{self.form} in {self.out}")
 
 
+class ProposalReport(Report):
+    """Report of ``concord constraints propose --json``.
+
+    - ``errors``, ``shown``: sentences that the model labels wrongly, and those in the prompt.
+    - ``templates``: kinds of rules that the prompt describes.
+    """
+
+    corpus: str
+    model: str
+    documents: int
+    errors: int
+    shown: int
+    templates: int
+    out: str
+
+    def blocks(self) -> Iterator[AnyBlock]:
+        """What the prompt holds, and what to do with it."""
+        yield Headline(
+            f"{self.shown:,} of {self.errors:,} wrong sentences of {self.documents:,} documents, and {self.templates} "
+            f"templates, in {self.out}"
+        )
+        yield Remark("give it to a language model or a person; it holds text of the corpus, and nothing was sent")
+
+
 class ResourceReport(Report):
     """Report of ``concord resources --json``: a file of the user's that has a name, or had one.
 

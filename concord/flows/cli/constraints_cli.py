@@ -12,7 +12,8 @@ from concord.flows.cli.next_steps import after_proposal
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.flows.commands.requests import CheckRequest, ExplainRequest, MineRequest, ProposeRequest, WeighRequest
-from concord.schemas.audit import CheckReport, Explanation, MineReport, ProposalReport, SchemaReport, WeighReport
+from concord.schemas.audit import CheckReport, Explanation, MineReport, SchemaReport, WeighReport
+from concord.schemas.reports import ProposalReport
 
 app = CommandTree(help="Check, weigh and explain a file of constraints, or mine constraints from a corpus.")
 

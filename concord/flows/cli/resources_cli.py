@@ -9,9 +9,9 @@ import typer
 
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ResourceReport
+from concord.workers.features.own_resources import add as add_resource
+from concord.workers.features.own_resources import remove as remove_resource
 from concord.workers.features.resources import OwnResource, ResourceKind
-from concord.workers.features.resources import add as add_resource
-from concord.workers.features.resources import remove as remove_resource
 
 app = CommandTree(help="Name your own word vectors, clusters, lists or encoders, so that training finds them.")
 

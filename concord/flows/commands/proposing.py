@@ -17,10 +17,10 @@ from concord.flows.commands.requests import ProposeRequest
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.labelling.sources import first_documents, open_model
 from concord.flows.screen.progress import meter
-from concord.schemas.audit import ProposalReport
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError
 from concord.schemas.labels import LabelSet
+from concord.schemas.reports import ProposalReport
 from concord.schemas.shown import marked_text, marked_tokens
 from concord.workers.constraints.file_schema import file_schema
 from concord.workers.constraints.templates.registry import TEMPLATES

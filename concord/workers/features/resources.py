@@ -16,10 +16,8 @@ from typing import NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from concord.schemas.errors import InputError
-from concord.schemas.names import unknown
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.settings import WORD_TABLE_NAME
-from concord.workers.storage.files import make_folder, write_whole
 
 
 class ResourceError(InputError):
@@ -127,7 +125,7 @@ class OwnResource(NamedTuple):
         return Resource("your own", self.licence, self.languages, {}, (("", self.path),))
 
 
-_OWN = TypeAdapter(tuple[OwnResource, ...])
+OWN_RESOURCES = TypeAdapter(tuple[OwnResource, ...])
 
 
 def list_of_own() -> Path:
@@ -141,35 +139,9 @@ def own_resources() -> tuple[OwnResource, ...]:
     """What the user has added. Raises `ResourceError` for a list that cannot be read."""
     path = list_of_own()
     try:
-        return _OWN.validate_json(path.read_bytes()) if path.is_file() else ()
+        return OWN_RESOURCES.validate_json(path.read_bytes()) if path.is_file() else ()
     except ValidationError as error:
         raise ResourceError(f"{path}: no list of resources; mend it, or remove it and add them again") from error
-
-
-def add(resource: OwnResource) -> None:
-    """Adds one to the user's list, in the place of one of that name.
-
-    Raises `ResourceError` for a name that concord knows or a path that is not there, and `OutputError`.
-    """
-    if any(resource.name in named for named in RESOURCES.values()):
-        raise ResourceError(f"{resource.name}: concord knows something of this name; give another one")
-    if not Path(resource.path).exists():
-        raise ResourceError(f"{resource.path}: no such file or folder")
-    _keep([*(one for one in own_resources() if one.name != resource.name), resource])
-
-
-def remove(name: str) -> OwnResource:
-    """Takes one off the user's list; its files stay. Raises `ResourceError` for a name that was not added."""
-    known = {one.name: one for one in own_resources()}
-    if name not in known:
-        raise ResourceError(unknown("added resource", name, known))
-    _keep([one for one in known.values() if one.name != name])
-    return known[name]
-
-
-def _keep(resources: list[OwnResource]) -> None:
-    make_folder(list_of_own().parent)
-    write_whole(list_of_own(), _OWN.dump_json(tuple(sorted(resources)), indent=1))
 
 
 def known_resources() -> Mapping[str, Mapping[str, Resource]]:
