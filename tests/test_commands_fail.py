@@ -43,6 +43,7 @@ GIVEN: dict[str, tuple[str, ...]] = {
     "clusters paths": (),
     "constraints weigh": (),
     "constraints schema": (),
+    "constraints propose": (),
     "constraints mine": ("--all",),
     "export crfsuite": (),
     "import scores": (),
