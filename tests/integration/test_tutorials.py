@@ -50,7 +50,7 @@ def words(printed: str) -> list[str]:
 
 
 def test_every_page_shows_what_it_does() -> None:
-    assert len(PAGES) == 5
+    assert len(PAGES) == 6
     for page in PAGES:
         kinds = [block.language for block in blocks(page) if block.file is None]
         assert kinds.count("text") >= 2, page
