@@ -378,6 +378,7 @@ def status(other: Status) -> Callable[[Forged, np.random.Generator], str | None]
             Status.TIMEOUT: row["gap"] > 0,
             Status.INFEASIBLE: row["bound"] == -math.inf,
             Status.RELAXED: settings.on_infeasible == "relax",
+            Status.ADOPTED: False,
         }
         if found is other or told[other] or found is Status.RELAXED:
             return None

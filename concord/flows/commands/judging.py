@@ -28,7 +28,9 @@ def judged_beside(
     settings, validation = cast("KeptSettings", miner.task.settings), miner.validation
     part = parts_of(documents, settings.folds, validation)
     with meter("training models of the folds", None):
-        unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds, validation).calibrated
+        unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds, validation).at(
+            made.temperature
+        )
     first, rules = first_judged(settings.folds, validation), list[DeclaredConstraints]()
     with meter("mining without each fold", settings.folds - first) as bar:
         for mine in range(settings.folds):

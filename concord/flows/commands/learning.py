@@ -47,7 +47,7 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
     documents, _ = read_documents(plan(request.corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     with meter("training models of the folds", None):
-        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation).calibrated
+        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation).at(made.temperature)
     with meter("learning", None) as bar:
 
         def show(done: PassDone) -> None:
@@ -65,11 +65,12 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
 
 
 class AsTrained(NamedTuple):
-    """Training of a model: the trainer's name, the trainer, and its settings."""
+    """Training of a model: the trainer's name, the trainer, its settings, and the temperature that it got."""
 
     name: str
     trainer: Trainer
     settings: TrainerSettings
+    temperature: float
 
 
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
@@ -88,6 +89,6 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     if removed:
         raise PenaltyError(f"{model}: trainer {name} no longer has {', '.join(removed)}; train again without")
     try:
-        return AsTrained(name, trainer, trainer.settings.model_validate(options))
+        return AsTrained(name, trainer, trainer.settings.model_validate(options), manifest.temperature)
     except ValidationError as error:
         raise PenaltyError(f"{model}: its settings are not those of its trainer: {error}") from error

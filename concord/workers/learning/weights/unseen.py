@@ -36,7 +36,6 @@ from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.estimation.constrained import answer, degrees, under
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
-from concord.workers.learning.trainers.temperature import GoldScores, fit_to
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.learning.weights.lasting import Answer, LastingAnswers
 from concord.workers.models.model import BringsRows
@@ -84,17 +83,9 @@ class Unseen:
         scored = sorted(scores_of)
         return cls([documents[i] for i in scored], [scores_of[i] for i in scored], labels)
 
-    @cached_property
-    def calibrated(self) -> Unseen:
-        """The documents with their scores at the temperature that these documents give.
-
-        `concord train` gives it to a model that is made like these, and weights are for that model's scores.
-        """
-        gold = [self.gold(i) for i in range(len(self.documents))]
-        fit = fit_to(GoldScores(self.labels, self.potentials, gold))
-        if fit.kept_for:
-            return self
-        return Unseen(self.documents, [own.at(fit.temperature) for own in self.potentials], self.labels)
+    def at(self, temperature: float) -> Unseen:
+        """The documents with their scores divided by the temperature of the model that the weights are for."""
+        return replace(self, potentials=[own.at(temperature) for own in self.potentials])
 
     def gold(self, i: int) -> Labels:
         """(n,) gold labels of document i."""
