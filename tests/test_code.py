@@ -25,6 +25,7 @@ from concord.workers.parts import LABELLING_PARTS
 from tests.support.copied import copied
 
 ROOMS_OUT = {
+    "workers/features/own_resources.py": "names files: what is read of them is in the model's digest",
     "workers/learning/": "learns: what it makes is in the model's digest, or in constraints, which are in the key",
     "workers/features/clustering/": "groups words: the clusters are in the model's digest",
     "workers/remote/": "hands shards to `workers.labelling.shard`, or learns and counts",
