@@ -27,11 +27,10 @@ EFFORTS = ("quick", "normal", "best")
 
 
 class Parts(NamedTuple):
-    """Corpora to learn from and to be judged by, and the options of a person who knows what they are."""
+    """Corpora to learn from and to be judged by."""
 
     train: str
     test: str
-    options: tuple[str, ...] = ()
 
 
 CORPORA = {
@@ -69,7 +68,7 @@ def _measured(name: str, effort: str, minutes: str | None) -> dict[str, Any]:
     train, test = corpus(parts.train), corpus(parts.test)
     model, run = (MADE / "efforts" / f"{name}-{effort}{end}" for end in ("", "-run"))
     limit = ("--minutes", minutes) if minutes and effort == "best" else ()
-    trained = _command("train", "--corpus", train, "--out", model, "--effort", effort, *parts.options, *limit)
+    trained = _command("train", "--corpus", train, "--out", model, "--effort", effort, *limit)
     concord("reprocess", "--corpus", test, "--model", model, "--out", run, "--engine", "certify", "--workers", "0")
     against = () if before is None else ("--against", MADE / "efforts" / f"{name}-{before}-run")
     judged = concord("evaluate", "--run", run, "--corpus", test, "--measure", "spans", *against)

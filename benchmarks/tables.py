@@ -879,17 +879,15 @@ def efforts(results: Results) -> Rows:
 
 
 def _effort(found: Mapping[str, Any] | None) -> str:
-    """F1, what it gains over the effort before, and CPU seconds of training; a dash for what was not measured."""
+    """F1 by Viterbi and certified, what that gains over the effort before, CPU seconds; a dash for none."""
     if found is None:
         return "–"
     judged = found["evaluation"]
-    f1, over = judged["measures"]["spans"]["figures"]["f1"], judged["against"]
-    gained = (
-        ""
-        if over is None
-        else f", {gain(*(over['measures']['spans']['f1'][n] for n in ('difference', 'low', 'high')))}"
-    )
-    return f"{percent(f1)}{gained}; {count(found['CPU seconds'])} s"
+    spans, over = judged["measures"]["spans"], judged["against"]
+    f1 = f"{percent(spans['viterbi']['f1'])} / {percent(spans['figures']['f1'])}"
+    difference = {} if over is None else over["measures"]["spans"]["f1"]
+    gained = f", {gain(*(difference[name] for name in ('difference', 'low', 'high')))}" if difference else ""
+    return f"{f1}{gained}; {count(found['CPU seconds'])} s"
 
 
 @table

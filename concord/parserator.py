@@ -7,8 +7,8 @@ constraint. The model is imported once for each release, into a folder of the us
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import version
@@ -25,6 +25,7 @@ from concord.labelling import Labeller, load
 from concord.rules import Constraints
 from concord.workers.models.crfsuite import TRUST
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.storage.files import user_folder
 
 LabelledTokens = list[tuple[str, str]]
 """Tokens with their labels."""
@@ -76,13 +77,11 @@ class Parser(NamedTuple):
         - ``names``: other names for labels, several of which may have one.
         """
         package, readings = import_module(self.package), self.readings(text)
-        tries: Iterable[LabelledTokens] = (readings.alone, readings.tagged, _together(readings.tagged, names))
-        for parsed in tries:
-            try:
+        for parsed in (readings.alone, readings.tagged):
+            with suppress(package.RepeatedLabelError):
                 return _own_tag(package, parsed)(text, *given)
-            except package.RepeatedLabelError:
-                continue
-        raise AssertionError("labels that stand together are not refused")
+        parts, kind = _own_tag(package, readings.tagged)(text)
+        return _merged(parts, names), kind
 
 
 def _own_tag(package: ModuleType, parsed: LabelledTokens) -> Callable[..., LabelledParts]:
@@ -91,16 +90,23 @@ def _own_tag(package: ModuleType, parsed: LabelledTokens) -> Callable[..., Label
     return FunctionType(own.__code__, {**vars(package), "parse": lambda *_: parsed}, own.__name__, own.__defaults__)
 
 
-def _together(parsed: LabelledTokens, names: Mapping[str, str]) -> LabelledTokens:
-    """The tokens of each name together, in the order in which the names first come."""
-    first = {name: place for place, name in reversed([*enumerate(names.get(label, label) for _, label in parsed)])}
-    return sorted(parsed, key=lambda pair: first[names.get(pair[1], pair[1])])
+def _merged(parts: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """Parts by their names, in the order in which these first come; labels of one name need not stand together."""
+    merged: dict[str, str] = {}
+    for label, part in parts.items():
+        name = names.get(label) or label
+        merged[name] = f"{merged[name]} {part}" if name in merged else part
+    return merged
 
 
 @cache
 def _labeller(parser: Parser) -> Labeller:
     features, tokenizer = f"{parser.package}:tokens2features", f"{parser.package}:tokenize"
-    place = _models() / f"{parser.package}-{version(parser.package)}-{Path(parser.model).stem}"
+    place = (
+        user_folder("XDG_CACHE_HOME", ".cache")
+        / "parsers"
+        / f"{parser.package}-{version(parser.package)}-{Path(parser.model).stem}"
+    )
     if not (place / MANIFEST).is_file():
         module = import_module(parser.package)
         import_crfsuite(Path(str(module.__file__)).with_name(parser.model), place, features, tokenizer=tokenizer)
@@ -116,10 +122,3 @@ def _hard(rule: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     entries = {key: value for key, value in rule.items() if key != "tokens"}  # any word may be labelled a separator
     own = {key: [n for n in value if n in known] for key, value in entries.items() if isinstance(value, list)}
     return {**entries, **own, "weight": "hard"}
-
-
-def _models() -> Path:
-    """Folder of models: in ``CONCORD_HOME``, where that is set, or among the user's caches."""
-    if home := os.environ.get("CONCORD_HOME"):
-        return Path(home).absolute() / "parsers"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord" / "parsers"

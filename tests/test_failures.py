@@ -44,9 +44,10 @@ def test_a_known_error_is_one_line_and_a_code(
     assert said == "" if isinstance(error, typer.Exit) else said.startswith("concord: ") and said.count("\n") == 1
 
 
-def test_output_that_nobody_reads_ends_the_command_without_a_word() -> None:
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_output_that_nobody_reads_ends_the_command_without_a_word(form: list[str]) -> None:
     """As in `concord list features | head -1`: the pipe is full, then nobody is there."""
-    command = [sys.executable, "-c", "from concord.flows.cli.app import app; app(['list', 'trainers'])"]
+    command = [sys.executable, "-c", f"from concord.flows.cli.app import app; app({['list', 'trainers', *form]})"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as listing:
         assert listing.stdout is not None
         assert listing.stderr is not None

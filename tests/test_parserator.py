@@ -130,6 +130,16 @@ def test_names_that_several_labels_have_come_together(parser: Parser) -> None:
     assert (parts, kind) == ({"line": "7 Dover", "StreetName": "Elm Rd"}, "Street")
 
 
+def test_no_string_and_no_names_are_refused(parser: Parser) -> None:
+    """Over draws: whatever is merged, each token has a part, and names for both sides of a separator may be one."""
+    rng, kinds = np.random.default_rng(1), [*LABELS, "SecondStreetName"]
+    for _ in range(300):
+        text = " ".join(rng.choice(WORDS, rng.integers(1, 8)))
+        names = {kind: str(rng.choice(["a", "b", kind])) for kind in kinds if rng.random() < 0.6}
+        parts, _ = parser.tag(text, names, names=names)
+        assert sorted(" ".join(parts.values()).split()) == sorted(text.split())
+
+
 def test_a_string_without_a_word_has_no_parts(parser: Parser) -> None:
     assert parser.parse("") == []
     assert parser.tag("", names={}) == ({}, "Street")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from concord.flows.training.best_model import LadderJudge, LadderWorkers
+from concord.flows.training.trial_file import TrialFile
+from concord.flows.work.done import After, Done, no_more
 from concord.schemas.document import TOKENS, Batch, Document
-from concord.schemas.errors import TrainingError
+from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.gains import Comparison
 from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
@@ -36,6 +40,7 @@ from concord.workers.learning.trainers.selection import (
 )
 from concord.workers.learning.trainers.trainer import Progress, Trainer
 from concord.workers.models.settings import CrfSettings, EnsembleSettings, SgdSettings
+from concord.workers.remote.ladder import LadderTrial
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
 
@@ -201,6 +206,43 @@ def test_what_is_foreseen_is_what_is_judged_as_long_as_nothing_is_kept(
     in_time = [list[TrainerChoice]()]
     ladder.climb(BASE, has_time=lambda cost: cost < 2.0, foresee=lambda candidates: in_time.append(list(candidates)))
     assert not any(candidate.trainer == "ensemble" for candidates in in_time for candidate in candidates)
+
+
+class Failing:
+    """Workers, on whom the named candidates fail."""
+
+    def __init__(self, fails: Iterable[TrainerChoice]) -> None:
+        self.fails, self.asked = set(fails), list[TrainerChoice]()
+
+    def __call__(
+        self, shards: Sequence[LadderTrial], after: After[LadderTrial, Judged] = no_more
+    ) -> Iterator[Done[LadderTrial, Judged]]:
+        del after
+        for trial in shards:
+            self.asked.append(trial.candidate)
+            answer = Judged(np.ones((1, 3), np.int64), 1.0)
+            yield Done(trial, None, "broke") if trial.candidate in self.fails else Done(trial, answer)
+
+
+def test_a_step_that_fails_before_its_turn_fails_nothing(documents: list[Document], tmp_path: Path) -> None:
+    """One process would maybe never have tried it; when its turn comes, it is an error."""
+    first, second, third = (TrainerChoice("sgd", SgdSettings(passes=number)) for number in (1, 2, 3))
+    work = Failing([second])
+    trials = TrialFile(tmp_path / "model", [])
+    judge = LadderJudge(documents, Validation.RANDOM, trials, LadderWorkers(work, 2))
+    judge.foresee(iter([first, second, third]))
+    assert (work.asked, list(trials.results)) == ([first, second], [LadderTrial(first).id])
+    judge.foresee(iter([first, third]))
+    assert work.asked == [first, second]
+    with pytest.raises(ShardsError, match="broke"):
+        judge.foresee(iter([second, third]))
+
+
+@pytest.mark.parametrize("name", [name for name, trainer in TRAINERS.items() if trainer.gold])
+def test_a_trial_of_every_trainer_goes_to_workers_and_back(name: str) -> None:
+    trial = LadderTrial(TrainerChoice(name, TRAINERS[name].settings()))
+    there = pickle.loads(pickle.dumps(trial))
+    assert (there, there.id, there.place) == (trial, trial.id, trial.place)
 
 
 def test_where_nothing_gains_the_base_stays(documents: list[Document]) -> None:

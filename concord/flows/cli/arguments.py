@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from concord.flows.cli.settings_options import FieldOptions
+from concord.flows.screen.progress import Terminal
 from concord.flows.screen.terminal import show_report
 from concord.schemas.requests import CORPUS_HELP, MODEL_HELP, RUN_HELP
 from concord.schemas.run_context import RunContext
@@ -78,7 +79,10 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus t
 
 def print_json(text: str) -> None:
     """Prints a JSON text in one line; letters are not escaped."""
-    typer.echo(visible_json(json.dumps(json.loads(text), ensure_ascii=False)))
+    try:
+        typer.echo(visible_json(json.dumps(json.loads(text), ensure_ascii=False)))
+    except BrokenPipeError:
+        Terminal().on_broken_pipe()
 
 
 def print_report(report: Report, *, as_json: bool) -> None:

@@ -126,11 +126,8 @@ class LabelJob(NamedTuple):
         """What tells runs apart: corpus, what the run came to (``title``) as soon as that is known, engine, model with
         its version, and files of constraints with a digest."""
         request = self.request
-        parts = [
-            short_name(request.corpus),
-            request.settings.engine,
-            self.opened.version or short_name(self.model_name),
-        ]
+        model = self.opened.version or short_name(self.model_name)
+        parts = [short_name(request.corpus), request.settings.engine, model]
         if title:
             parts.insert(1, title)
         if request.only is not None:

@@ -6,6 +6,7 @@ written to a file beside the model when it ends, so that the same call goes on a
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -58,13 +59,13 @@ class _Clock:
 
     def __init__(self, minutes: float | None) -> None:
         self._end = None if minutes is None else time.monotonic() + 60.0 * minutes
-        self.base_seconds = 0.0
+        self.base_seconds = math.inf
 
     def has_time(self, cost: float) -> bool:
         return self._end is None or time.monotonic() + cost * RESERVE * self.base_seconds <= self._end
 
 
-class _LadderJudge:
+class LadderJudge:
     """Answers of candidates' models: from an earlier call, this process, or workers that try several steps at once.
 
     Workers begin steps that come next if none is kept, which most are not; what was tried in vain is kept in the file
@@ -88,7 +89,8 @@ class _LadderJudge:
     def foresee(self, candidates: Iterator[TrainerChoice]) -> None:
         """Has workers judge the first candidate, if nobody has, and as many of the next ones as there are workers.
 
-        Raises `ShardsError` if one failed.
+        One of the next ones that fails is left to its turn, which may never come. Raises `ShardsError` if the first
+        failed.
         """
         first = LadderTrial(next(candidates))
         if self._workers is None or first.id in self._trials.results:
@@ -96,9 +98,10 @@ class _LadderJudge:
         todo = {first.id: first} | {one.id: one for one in map(LadderTrial, candidates)}
         new = [trial for name, trial in todo.items() if name not in self._trials.results]
         for done in self._workers.work(new[: self._workers.number]):
-            if done.result is None:
+            if done.result is not None:
+                self._keep(done.shard.id, done.result)
+            elif done.shard == first:
                 raise ShardsError(failed_message([done.failure], 1, of="steps"))
-            self._keep(done.shard.id, done.result)
 
     def _keep(self, name: str, answer: Judged) -> None:
         self._trials.add({name: [answer.counts.tolist(), answer.cpu_seconds]})
@@ -151,10 +154,11 @@ def best_model(
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
-            clock.base_seconds = clock.base_seconds or step.cpu_seconds
+            if step.gain is None:
+                clock.base_seconds = step.cpu_seconds
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
-        judge = _LadderJudge(inside, validation, trials, workers)
+        judge = LadderJudge(inside, validation, trials, workers)
         ladder = climb_ladder(inside, base, judge, has_time=clock.has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
     return BestModel(ladder.best, _report(ladder, figures))

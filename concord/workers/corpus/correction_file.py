@@ -10,13 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from concord.schemas.corrections import (
-    Correction,
-    CorrectionError,
-    Corrections,
-    ShardCorrections,
-    sorted_corrections,
-)
+from concord.schemas.corrections import Correction, CorrectionError, Corrections, ShardCorrections, sorted_corrections
 from concord.schemas.document import ScoreColumn
 from concord.schemas.secrets import place_of, short_name
 from concord.schemas.settings import TextSettings

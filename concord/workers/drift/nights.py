@@ -9,15 +9,7 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Ints
 from concord.schemas.drift import MOST_MOVED, ChangedDocument, Drift, Movement
-from concord.workers.drift.chart import (
-    BREACH_LEVEL,
-    LEAST_EFFECT,
-    NightScore,
-    effect,
-    p_value,
-    paired_rise,
-    rise,
-)
+from concord.workers.drift.chart import BREACH_LEVEL, LEAST_EFFECT, NightScore, effect, p_value, paired_rise, rise
 from concord.workers.drift.figures import OF_TEXTS, WITHOUT_ANSWERS, DocumentFigures, unit_of
 from concord.workers.drift.pairs import Pairs
 from concord.workers.evaluation.bootstrap import holm

@@ -6,7 +6,6 @@ has a name once it was added; the list of these is a small file of the user's, a
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from enum import StrEnum
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from concord.schemas.errors import InputError
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.settings import WORD_TABLE_NAME
+from concord.workers.storage.files import user_folder
 
 
 class ResourceError(InputError):
@@ -130,9 +130,7 @@ OWN_RESOURCES = TypeAdapter(tuple[OwnResource, ...])
 
 def list_of_own() -> Path:
     """The user's list: ``resources.json`` in ``CONCORD_HOME``, where that is set, or else among the user's settings."""
-    if home := os.environ.get("CONCORD_HOME"):
-        return Path(home).absolute() / "resources.json"
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "concord" / "resources.json"
+    return user_folder("XDG_CONFIG_HOME", ".config") / "resources.json"
 
 
 def own_resources() -> tuple[OwnResource, ...]:

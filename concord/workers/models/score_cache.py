@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from concord.workers.storage.files import user_folder
+
 Scores = NDArray[np.float32]
 
 FOLDER = "CONCORD_SCORES"
@@ -83,10 +85,8 @@ def cache_folder() -> Path | None:
         return None
     if asked:
         return Path(asked)
-    if home := os.environ.get("CONCORD_HOME"):
-        return Path(home).absolute() / "scores"
     with contextlib.suppress(RuntimeError):
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "concord" / "scores"
+        return user_folder("XDG_CACHE_HOME", ".cache") / "scores"
     return None
 
 

@@ -52,6 +52,16 @@ def naming(path: Path) -> Iterator[None]:
         raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
+def user_folder(variable: str, usual: str) -> Path:
+    """Folder of concord's own: ``CONCORD_HOME``, or else in that of an XDG variable, by default ``usual`` at home.
+
+    Raises `RuntimeError` where nobody's home is known.
+    """
+    if home := os.environ.get("CONCORD_HOME"):
+        return Path(home).absolute()
+    return Path(os.environ.get(variable) or Path.home() / usual) / "concord"
+
+
 def make_folder(path: Path) -> None:
     """Makes a folder and its parents, if they do not exist yet. Raises `OutputError`."""
     with writing(path):
