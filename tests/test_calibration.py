@@ -162,18 +162,18 @@ def test_the_choice_is_the_best_of_all_ways_on_documents_that_were_not_learned_f
     documents = made(BIO, 11, documents=12, steepness=noise)
     model = model_of(BIO, tmp_path)
     found = choose_fit(documents, model, CalibrationSettings())
-    assert [trial.fit for trial in found.trials] == ["neither", "temperature", "transitions", "both"]
-    best = max(trial.f1 for trial in found.trials)
-    assert best == dict(zip(WAYS, (trial.f1 for trial in found.trials), strict=True))[found.fit]
+    assert [trial.setting for trial in found.trials] == ["neither", "temperature", "transitions", "both"]
+    best = max(trial.value for trial in found.trials)
+    assert best == dict(zip(WAYS, (trial.value for trial in found.trials), strict=True))[found.fit]
     batch = Batch.of(documents)
     assert batch.labels is not None
     as_imported = viterbi(model.potentials(batch).legal(model.labels))
     gold = model.labels.encode(batch.labels.strings())
-    assert found.trials[0].f1 == pytest.approx(plain_f1(batch, model.labels, gold, as_imported))
+    assert found.trials[0].value == pytest.approx(plain_f1(batch, model.labels, gold, as_imported))
     assert batch.scores is not None
     assert found.tagger == pytest.approx(plain_f1(batch, model.labels, gold, batch.scores.argmax(axis=1)))
     asked = choose_fit(documents, model, CalibrationSettings(fit="both"))
-    assert (asked.fit, [trial.fit for trial in asked.trials]) == ("both", ["neither", "both"])
+    assert (asked.fit, [trial.setting for trial in asked.trials]) == ("both", ["neither", "both"])
     with pytest.raises(TrainingError, match="one document cannot be judged by another"):
         choose_fit(documents[:1], model, CalibrationSettings())
 

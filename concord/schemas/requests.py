@@ -33,8 +33,8 @@ ALIAS_HELP = "Alias of the model in use, in MLflow's registry, which moves to th
 ENGINE_HELP, N_BEST_HELP = (str(RunSettings.model_fields[name].description) for name in ("engine", "n_best"))
 CONSTRAINTS_HELP = "YAML files of constraints, each a path or URI"
 JUDGING_HELP = (
-    "Held-out documents: a random sample, by id (the default, but for `train --effort best`), or the last ones of the "
-    "corpus, in the order of files and rows."
+    "Held-out documents. later: the last ones of the corpus, in the order of files and rows (the default of `train`). "
+    "random: a sample by id (the default elsewhere)."
 )
 SHARD_HELP = (
     "Approximate size of a shard, in bytes of text; smaller ones spread a few slow documents over more workers "
@@ -191,7 +191,7 @@ class TrainRequest(FlowRequest):
     held_out_share: float = Field(
         0.2, ge=0.01, le=0.9, description="Fraction of the documents kept apart to tune label consistency."
     )
-    validation: Validation | None = Field(None, description=JUDGING_HELP)
+    validation: Validation = Field(Validation.LATER, description=JUDGING_HELP)
     register_as: str | None = Field(None, description=REGISTER_HELP)
     alias: str = Field(ALIAS, description=ALIAS_HELP)
     largest_sample: int | None = Field(
@@ -201,11 +201,6 @@ class TrainRequest(FlowRequest):
         "one tunes sooner.",
     )
     context: RunContext = HERE
-
-    @property
-    def judging(self) -> Validation:
-        """The held-out documents."""
-        return self.validation or (Validation.LATER if self.effort is TrainingEffort.BEST else Validation.RANDOM)
 
 
 class SweepRequest(FlowRequest):

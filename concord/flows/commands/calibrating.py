@@ -26,11 +26,11 @@ from concord.schemas.reports import CalibrationReport
 from concord.schemas.run_context import HERE, RunContext
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.corpus.plan import plan
+from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
 from concord.workers.learning.trainers.calibration_choice import (
     AS_IMPORTED,
     FitChoice,
-    FitTrial,
     choose_fit,
     learned_model,
 )
@@ -43,7 +43,7 @@ from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
-from concord.workers.models.settings import CalibrationSettings
+from concord.workers.models.settings import CalibrationSettings, Fit
 from concord.workers.storage.files import copy, staged
 
 
@@ -173,8 +173,8 @@ def _saved(
 def _choice(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> FitChoice:
     with meter("judging what is learned, by cross-validation", None) as bar:
 
-        def tell(trial: FitTrial) -> None:
-            bar.advance(note=f"{trial.fit}: F1 {trial.f1:.2%}")
+        def tell(trial: Trial[Fit]) -> None:
+            bar.advance(note=f"{trial.setting}: F1 {trial.value:.2%}")
 
         return choose_fit(documents, model, settings, tell)
 
@@ -199,7 +199,7 @@ def _judged(documents: Sequence[Document], opened: OpenModel, settings: Calibrat
 
 def _held_out_figures(made: _Made) -> dict[str, float]:
     """Figures for the manifest."""
-    figures = {f"cross_validated/{trial.fit}": trial.f1 for trial in made.choice.trials} if made.choice else {}
+    figures = {f"cross_validated/{trial.setting}": trial.value for trial in made.choice.trials} if made.choice else {}
     figures |= {"cross_validated/tagger": made.choice.tagger} if made.choice else {}
     figures |= {} if made.temperature is None else temperature_figures(temperature_report(made.temperature))
     if made.held_out is not None:
@@ -230,7 +230,7 @@ def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: in
         rejected=rejected,
         fit=None if learned is None or made.choice is None else made.choice.fit,
         tagger_f1=None if made.choice is None else made.choice.tagger,
-        held_out_f1={} if made.choice is None else {trial.fit: trial.f1 for trial in made.choice.trials},
+        held_out_f1={} if made.choice is None else {trial.setting: trial.value for trial in made.choice.trials},
         consistency_f1=None if made.held_out is None else made.held_out.f1,
         sentences_left_out=0 if learned is None else learned.left_out,
         temperature=None if learned is None else learned.source.temperature,

@@ -218,7 +218,7 @@ def _choose(
             base,
             out=out,
             corpus=corpus,
-            validation=request.judging,
+            validation=request.validation,
             minutes=request.minutes,
             context=request.context,
         )
@@ -248,7 +248,7 @@ def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersCho
             documents,
             trainer_named(request.trainer).train,
             settings,
-            validation=request.judging,
+            validation=request.validation,
             progress=lambda trial: bar.advance(note=f"{trial.setting.name}: F1 {trial.value:.2%}"),
         )
 
@@ -274,7 +274,7 @@ def _taggers_report(manifest: Manifest) -> TaggersReport | None:
 
 def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
     """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
-    inside, outside = divided(documents, request.held_out_share, request.judging)
+    inside, outside = divided(documents, request.held_out_share, request.validation)
     if not inside or not outside:
         raise TrainingError(
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"

@@ -14,12 +14,12 @@ import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concord.schemas.arrays import Floats, Ints
+from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, TokenizedText
 from concord.workers.features.resources import ResourceKind, files_of, place_of, resource_named
 from concord.workers.models.folder import ModelError
@@ -40,6 +40,11 @@ from concord.workers.models.subwords import Logits
 CONFIG_FILE = "config.json"
 CONTEXT_PARTS = 4
 """States in a word's context: its own, elsewhere, previous, next."""
+
+COLUMNS_AT_ONCE = 32
+"""Numbers of states of which sums are made at once."""
+
+Real = TypeVar("Real", np.float32, np.float64)
 
 WordStates = NDArray[np.float32]
 """(N, D) states of words."""
@@ -150,15 +155,20 @@ class WordContext(NamedTuple):
         following[batch.sentence_bounds[1:] - 1] = -1
         return cls(group.astype(np.int64), previous, following)
 
-    def elsewhere(self, rows: NDArray[np.floating[Any]]) -> Floats:
+    def elsewhere(self, rows: NDArray[Real]) -> NDArray[Real]:
         """(N, W) mean of the rows (N, W) at the other places of each word; its own row where there is none."""
+        means = rows.copy()
         if not len(rows):
-            return np.zeros(rows.shape)
+            return means
         times, order = np.bincount(self.group), np.argsort(self.group, kind="stable")
-        first = np.cumsum(times) - times
-        sums = np.add.reduceat(rows[order], first, axis=0, dtype=np.float64)
-        others = times[self.group][:, None] - 1
-        return np.where(others > 0, (sums[self.group] - rows) / np.maximum(others, 1), rows)
+        first, others = np.cumsum(times) - times, times[self.group] - 1
+        again = others > 0
+        # Sums have 8 bytes a number: some columns at a time, or those of states would take gigabytes.
+        for column in range(0, rows.shape[1], COLUMNS_AT_ONCE):
+            part = slice(column, column + COLUMNS_AT_ONCE)
+            sums = np.add.reduceat(rows[order, part], first, axis=0, dtype=np.float64)
+            means[again, part] = (sums[self.group[again]] - rows[again, part]) / others[again, None]
+        return means
 
 
 def row_at(rows: NDArray[Any], place: Ints) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Ids
 from concord.workers.models.encoded import Head
-from concord.workers.models.encoder import CONTEXT_PARTS, WordContext, WordStates, row_at
+from concord.workers.models.encoder import COLUMNS_AT_ONCE, CONTEXT_PARTS, WordContext, WordStates, row_at
 
 CONTEXTS_AT_ONCE = 1 << 13
 """Words whose contexts are put together at once."""
@@ -47,7 +47,7 @@ def fit_head(
     from scipy.optimize import minimize
 
     center = words.states.mean(axis=0, dtype=np.float64).astype(np.float32)
-    spread = words.states.std(axis=0, dtype=np.float64) + LEAST_SPREAD
+    spread = _spread(words.states) + LEAST_SPREAD
     empty = Head(center, (1.0 / spread).astype(np.float32), np.zeros((0, 0, 0), np.float32), np.zeros(0))
     objective = _HeadObjective(words, empty.read(words.states), c2)
     number = 0
@@ -67,12 +67,19 @@ def fit_head(
     return empty._replace(weights=weights.reshape(shape).astype(np.float32), bias=bias)
 
 
+def _spread(states: WordStates) -> Floats:
+    """(D,) standard deviation of each number; some at a time, since each takes 8 bytes a word."""
+    width = states.shape[1]
+    parts = (states[:, first : first + COLUMNS_AT_ONCE] for first in range(0, width, COLUMNS_AT_ONCE))
+    return np.concatenate([part.std(axis=0, dtype=np.float64) for part in parts])
+
+
 class _HeadObjective:
     """The loss and its gradient at a point: the weights, row by row, then the bias."""
 
     def __init__(self, words: HeadWords, read: WordStates, c2: float) -> None:
         self._words, self._read, self._c2 = words, read, c2
-        self._elsewhere = words.context.elsewhere(read).astype(np.float32)
+        self._elsewhere = words.context.elsewhere(read)
         self._rows = CONTEXT_PARTS * read.shape[1]
         self.size = (self._rows + 1) * words.width
         self.last = np.inf

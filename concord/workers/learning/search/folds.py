@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import Validation
+from concord.workers.evaluation.named_counts import Counts
 
 LATER_SHARE = 0.2
 """Fraction of the documents, the last ones, by which a trainer chooses something while it trains.
@@ -107,6 +110,25 @@ def rounds(documents: Sequence[Document], folds: int, validation: Validation) ->
     part = parts_of(documents, folds, validation)
     for mine in range(first_judged(folds, validation), folds):
         yield round_of(part, mine, validation)
+
+
+def counts_by_rounds(
+    documents: Sequence[Document],
+    folds: int,
+    validation: Validation,
+    judge: Callable[[list[Document], list[Document]], Counts],
+) -> Counts:
+    """(D, …) counts of each judged document, in the documents' order.
+
+    - ``judge``: learns from the documents of a round, and gives the counts of those that it judges.
+
+    Raises the errors of `rounds` and of ``judge``.
+    """
+    counts: dict[int, Counts] = {}
+    for learned, judged in rounds(documents, folds, validation):
+        answers = judge([documents[i] for i in learned], [documents[i] for i in judged])
+        counts |= zip(judged, answers, strict=True)
+    return np.stack([counts[i] for i in sorted(counts)])
 
 
 def _in_order(documents: Sequence[Document], parts: int) -> list[int]:

@@ -27,7 +27,7 @@ from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.softmax import HeadWords, fit_head
 from concord.workers.learning.estimation.states_clustering import fit_state_clusters
 from concord.workers.learning.search.folds import LATER_SHARE, held_out
-from concord.workers.learning.search.trials import Trial
+from concord.workers.learning.search.trials import Trial, best_of
 from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
@@ -41,7 +41,7 @@ from concord.workers.models.state_clusters import StateClusters
 from concord.workers.storage.scratch import scratch_folder
 
 SHARES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
-"""Shares that are tried."""
+"""Shares that are tried, in order: of equals the first is taken."""
 
 
 class WithStates(NamedTuple):
@@ -103,7 +103,7 @@ def _train(
         part = STATE_CLUSTERS + ",".join(map(str, settings.state_clusters))
         plain = plain.model_copy(update={"features": f"{plain.features}+{part}"})
     trials = () if settings.share is not None else _tried(train, words, plain, settings, stages)
-    share = settings.share if settings.share is not None else _best(trials).setting
+    share = settings.share if settings.share is not None else best_of(trials).setting
     inner = _crf(train(words.documents, settings=plain, out=out / CRF_FOLDER, progress=next(stages)))
     head = _head(words, inner, settings, next(stages))
     training = {**inner.manifest.training, "encoder": encoder.digest, "share": share, **_figures(trials)}
@@ -117,15 +117,10 @@ def _clusters(words: WithStates, settings: EncoderSettings, progress: Progress) 
     return fit_state_clusters(words.states, settings.state_clusters, clustered)
 
 
-def _best(trials: Sequence[Trial[float]]) -> Trial[float]:
-    """The trial of highest F1, of equals the one with the smallest share."""
-    return max(trials, key=lambda trial: (trial.value, -trial.setting))
-
-
 def _figures(trials: Sequence[Trial[float]]) -> dict[str, float]:
     """F1 on held-out documents with the chosen share, and without the encoder; nothing without trials."""
     alone = [trial.value for trial in trials if trial.setting == 0.0]
-    return {"held_out_f1": _best(trials).value, "held_out_f1_without_encoder": alone[0]} if trials else {}
+    return {"held_out_f1": best_of(trials).value, "held_out_f1_without_encoder": alone[0]} if trials else {}
 
 
 def _crf(model: Model) -> CrfModel:

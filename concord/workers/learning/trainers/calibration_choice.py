@@ -19,15 +19,16 @@ from concord.schemas.errors import TrainingError
 from concord.schemas.labels import OUTSIDE, Labels, LabelSet
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.figures import f1_of_counts
-from concord.workers.evaluation.measures import Pair, spans
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.estimation.lbfgs import Limits
-from concord.workers.learning.search.folds import rounds
+from concord.workers.learning.search.folds import counts_by_rounds
+from concord.workers.learning.search.trials import SettingsSearch, Trial
 from concord.workers.learning.trainers.calibration import calibrate, loss_of
+from concord.workers.learning.trainers.entity_counts import entity_counts, viterbi_counts
 from concord.workers.learning.trainers.selection import FOLDS
 from concord.workers.learning.trainers.trainer import labels_of
-from concord.workers.models.model import Model, viterbi_labels
+from concord.workers.models.model import Model
 from concord.workers.models.scores import ScoresModel, label_ids
 from concord.workers.models.settings import CalibrationSettings, Fit
 
@@ -38,28 +39,15 @@ WAYS: tuple[Fit, ...] = (AS_IMPORTED, "temperature", "transitions", "both")
 """What may be learned, the simplest way first."""
 
 
-class FitTrial(NamedTuple):
-    """One way of calibration, judged on documents that it has not learned from.
-
-    - ``fit``: what is learned.
-    - ``f1``: entity F1, a fraction.
-    - ``loss``: −log p(gold) in nats.
-    """
-
-    fit: Fit
-    f1: float
-    loss: float
-
-
 class FitChoice(NamedTuple):
     """The best way of calibration.
 
-    - ``trials``: all ways that could be judged, the simplest first.
+    - ``trials``: all ways that could be judged, the simplest first, by counts (D, 3) of entities.
     - ``tagger``: entity F1 of the tagger's own labels, each the best of its token, legal or not.
     """
 
     fit: Fit
-    trials: tuple[FitTrial, ...]
+    trials: tuple[Trial[Fit], ...]
     tagger: float
 
 
@@ -67,7 +55,7 @@ def choose_fit(
     documents: Sequence[Document],
     model: ScoresModel,
     settings: CalibrationSettings,
-    progress: Callable[[FitTrial], None] | None = None,
+    progress: Callable[[Trial[Fit]], None] | None = None,
 ) -> FitChoice:
     """The best way of calibration by `FOLDS`-fold cross-validation; of one that is asked for, its figures alone.
 
@@ -77,27 +65,31 @@ def choose_fit(
         raise TrainingError("one document cannot be judged by another; give more, or say what is learned with --fit")
     labels = labels_of(documents, model.labels.names)
     ways = WAYS if settings.fit == "auto" else tuple(dict.fromkeys((AS_IMPORTED, settings.fit)))
-    trials, faults = list[FitTrial](), list[TrainingError]()
+    losses: dict[Fit, float] = {}
+
+    def attempt(way: Fit) -> Counts:
+        counts, losses[way] = _judged(documents, model, settings.model_copy(update={"fit": way}), labels)
+        return counts
+
+    search = SettingsSearch(attempt, f1_of_counts, preference=lambda way: -losses[way], progress=progress)
+    faults = list[TrainingError]()
     for way in ways:
         try:
-            trials.append(_judged(documents, model, settings.model_copy(update={"fit": way}), labels))
+            search.trial(way)
         except TrainingError as error:
             faults.append(error)
-            continue
-        if progress is not None:
-            progress(trials[-1])
-    if not trials:
+    if not search.trials:
         raise faults[0]
-    best = max(trials, key=lambda trial: (trial.f1, -trial.loss)).fit if settings.fit == "auto" else settings.fit
-    return FitChoice(
-        best, tuple(trials), _f1([_counts(documents, labels, model.labels, _own_labels(documents, model))])
-    )
+    trials = tuple(search.trials)
+    best = search.best(trial.setting for trial in trials) if settings.fit == "auto" else settings.fit
+    own = entity_counts(documents, labels, model.labels.names, _own_labels(documents, model))
+    return FitChoice(best, trials, float(f1_of_counts(own.sum(axis=0))))
 
 
 def viterbi_f1(documents: Sequence[Document], model: Model) -> float:
     """Entity F1, a fraction, of a model's best legal labels. Raises `TrainingError` for documents without gold."""
     labels = labels_of(documents, model.labels.names)
-    return _f1([_counts(documents, labels, model.labels, viterbi_labels(model, Batch.of(documents)))])
+    return float(f1_of_counts(viterbi_counts(model, documents, labels).sum(axis=0)))
 
 
 def learned_model(documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings) -> ScoresModel:
@@ -113,14 +105,17 @@ def learned_model(documents: Sequence[Document], model: ScoresModel, settings: C
 
 def _judged(
     documents: Sequence[Document], model: ScoresModel, settings: CalibrationSettings, labels: LabelSet
-) -> FitTrial:
-    counts, loss = list[Counts](), 0.0
-    for learned, judged in rounds(documents, min(FOLDS, len(documents)), Validation.RANDOM):
-        fitted = learned_model([documents[i] for i in learned], model, settings)
-        part = [documents[i] for i in judged]
-        counts.append(_counts(part, labels, model.labels, viterbi_labels(fitted, Batch.of(part))))
-        loss += loss_of(part, fitted)
-    return FitTrial(settings.fit, _f1(counts), loss)
+) -> tuple[Counts, float]:
+    """(D, 3) counts of entities, and −log p(gold) in nats, on documents that it has not learned from."""
+    losses = list[float]()
+
+    def judge(inside: list[Document], outside: list[Document]) -> Counts:
+        fitted = learned_model(inside, model, settings)
+        losses.append(loss_of(outside, fitted))
+        return viterbi_counts(fitted, outside, labels)
+
+    counts = counts_by_rounds(documents, min(FOLDS, len(documents)), Validation.RANDOM, judge)
+    return counts, sum(losses)
 
 
 def _own_labels(documents: Sequence[Document], model: ScoresModel) -> Labels:
@@ -134,16 +129,3 @@ def _own_labels(documents: Sequence[Document], model: ScoresModel) -> Labels:
     ids = np.where(ids < 0, model.labels.index.get(OUTSIDE, 0), ids).astype(np.int32)
     own: Labels = ids[batch.scores.argmax(axis=1)]
     return own
-
-
-def _counts(documents: Sequence[Document], labels: LabelSet, own: LabelSet, found: Labels) -> Counts:
-    """(D, T, 3) gold, predicted and correct spans of each document by type."""
-    batch = Batch.of(documents)
-    assert batch.labels is not None
-    mine: Labels = labels.encode(list(own.names))[found]
-    gold = labels.encode(list(batch.labels.values))[batch.labels.codes]
-    return spans(Pair(batch, labels, gold, mine)).by_document()
-
-
-def _f1(counts: Sequence[Counts]) -> float:
-    return float(f1_of_counts(sum(part.sum(axis=(0, 1)) for part in counts)))

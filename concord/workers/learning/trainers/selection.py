@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from itertools import chain
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from concord.schemas.document import Document
 from concord.schemas.gains import Comparison
 from concord.schemas.labels import Scheme
@@ -30,7 +28,7 @@ from concord.workers.features.gazetteers import ENTITIES, PHRASE_SETS
 from concord.workers.features.resources import ResourceKind, available
 from concord.workers.features.settings import WORD_TABLE_NAME
 from concord.workers.features.templates import CLUSTERS, OF_PAIRS, VECTORS, feature_set
-from concord.workers.learning.search.folds import rounds
+from concord.workers.learning.search.folds import counts_by_rounds
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers import ensemble, sgd
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
@@ -406,9 +404,9 @@ def cross_validated(
     Raises the errors of `rounds` and of training.
     """
     labels = labels_of(documents)
-    counts: dict[int, Any] = {}
-    for learned, judged in rounds(documents, folds, validation):
+
+    def judge(inside: list[Document], outside: list[Document]) -> Counts:
         with scratch_folder() as folder:
-            model = train([documents[i] for i in learned], settings=settings, out=folder / "model")
-            counts |= zip(judged, viterbi_counts(model, [documents[i] for i in judged], labels), strict=True)
-    return np.stack([counts[i] for i in sorted(counts)])
+            return viterbi_counts(train(inside, settings=settings, out=folder / "model"), outside, labels)
+
+    return counts_by_rounds(documents, folds, validation, judge)
