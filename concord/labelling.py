@@ -40,6 +40,11 @@ class Labeller:
         return self._labeller.model.labels.names
 
     @property
+    def types(self) -> tuple[str, ...]:
+        """The types of entities that these labels name."""
+        return self._labeller.model.labels.types
+
+    @property
     def constraints(self) -> tuple[str, ...]:
         """The names of the constraints, including the label consistency that was learned with the model."""
         return self._labeller.constraints.titles

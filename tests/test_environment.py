@@ -19,9 +19,10 @@ import importlib, importlib.util, os, pkgutil
 import ray, sklearn  # which set a variable of their own each
 before = dict(os.environ)
 import concord
+hosts = {"concord.spacy": "spacy", "concord.presidio": "presidio_analyzer", "concord.labelstudio": "label_studio_ml"}
 for found in pkgutil.walk_packages(concord.__path__, "concord."):
-    host = found.name.removeprefix("concord.")  # a module for a host's users has its name
-    if host != "spacy" or importlib.util.find_spec(host):
+    host = hosts.get(found.name)
+    if host is None or importlib.util.find_spec(host):
         importlib.import_module(found.name)
 now = dict(os.environ)
 print({name: (before.get(name), now.get(name)) for name in {*before, *now} if before.get(name) != now.get(name)})

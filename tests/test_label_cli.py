@@ -92,6 +92,18 @@ def test_a_text_is_the_same_from_an_argument_a_file_standard_input_and_python(mo
     assert all(TEXT[e.char_start : e.char_end] == e.text for e in found[0].entities)
 
 
+def test_a_mark_of_byte_order_is_no_word_but_has_a_place_in_the_text(model: Path) -> None:
+    label = open_labeller(str(model))
+    plain, marked = label(TEXT), label(f"\ufeff{TEXT}")
+    assert marked.text == f"\ufeff{TEXT}"
+    assert (marked.tokens, marked.labels) == (plain.tokens, plain.labels)
+    places = [(one.char_start, one.char_end) for one in plain.entities]
+    assert [(one.char_start, one.char_end) for one in marked.entities] == [
+        (a + 1, b + 1) for a, b in places if a is not None and b is not None
+    ]
+    assert places
+
+
 def test_an_answer_is_what_a_run_gives(model: Path) -> None:
     labeller = open_labeller(str(model), settings=RunSettings(engine="gibbs", seed=3))
     document = MADE[1]

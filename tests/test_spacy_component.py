@@ -12,27 +12,18 @@ import pytest
 from concord.labelling import load
 from concord.schemas.document import Document
 from concord.schemas.errors import InputError
-from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.learning.trainers import sgd
-from concord.workers.models.folder import update_manifest
-from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import SgdSettings
-from concord.workers.synthesis.made_up import synthesize
+from tests.support.agreeing_model import OTHERS, agreeing_model
 
 spacy = pytest.importorskip("spacy", reason="the extra spacy is not installed")
 
-MADE = list(synthesize(160, seed=0, kind="news"))
 TEXTS = ["Workers met. They left.", "", "  \n ", "It lies 24 km north of Fapirik. Workers from Fapirik came."]
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model of the first documents, with label consistency."""
-    folder = tmp_path_factory.mktemp("models") / "news"
-    trained = sgd.train(MADE[:60], settings=SgdSettings(passes=4), out=folder)
-    extra = consistency_extra(LabelConsistency(PairCounts.of(MADE[:60], trained.labels)))
-    update_manifest(folder, kind="crf", extras={EXTRA: extra})
-    return folder
+    return agreeing_model(tmp_path_factory.mktemp("models") / "news")
 
 
 def pipeline(model: Path, **config: Any) -> Any:
@@ -52,7 +43,7 @@ def given(nlp: Any, document: Document) -> Any:
 def test_a_hundred_documents_get_the_entities_of_the_labeller_with_proofs(model: Path) -> None:
     nlp, labeller = pipeline(model), load(model, confidence="margin")
     nlp.remove_pipe("sentencizer")
-    documents = MADE[60:]
+    documents = OTHERS
     docs = list(nlp.pipe([given(nlp, document) for document in documents], batch_size=8))
     for document, doc in zip(documents, docs, strict=True):
         bounds = [*document.sentence_starts.tolist(), len(document)]

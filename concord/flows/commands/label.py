@@ -16,7 +16,7 @@ from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
 from concord.schemas.corrections import Clamp, Correction, clamped, sorted_corrections
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import Batch, Document, TokenizedText
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.predictions import entities_column
@@ -78,7 +78,11 @@ class TextLabeller:
     def document_of(self, text: str, *, doc_id: str = TEXT_ID) -> Document:
         """A text cut into sentences and tokens. Raises `TextError`, `LanguageError`."""
         settings = TextReaderSettings.of(self.settings.text)
-        return self.read(RawText(doc_id, text.encode()), settings)
+        document = self.read(RawText(doc_id, text.encode()), settings)
+        assert document.raw is not None
+        content, start, end = document.raw
+        mark = len(text) - len(content)  # a mark of byte order is no part of a file's text, but of this one's places
+        return replace(document, raw=TokenizedText(text, start + mark, end + mark)) if mark else document
 
     def read(self, raw: RawText, settings: TextReaderSettings) -> Document:
         """A text as a document whose id is its source, cut by the model's own function if it has one.

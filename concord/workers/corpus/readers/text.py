@@ -133,7 +133,12 @@ def text_of_bytes(
     except UndecodableError as error:
         line = raw.count(b"\n", 0, error.at) + 1
         return Reject(source, line, doc_id, f"line {line}: {error}")
-    return text if text.strip() else Reject(source, None, doc_id, EMPTY_FILE)
+    return Reject(source, None, doc_id, EMPTY_FILE) if is_blank(text) else text
+
+
+def is_blank(text: str) -> bool:
+    """Has a text no words, whether or not it begins with a mark of byte order?"""
+    return not text.removeprefix(BYTE_ORDER_MARK).strip()
 
 
 def batch_from_texts(
