@@ -605,7 +605,9 @@ def in_scheme(scheme: str, row: list[str]) -> list[str]:
     return row
 
 
-LEARN_LAYERS = [name for name, trainer in TRAINERS.items() if "layers" in trainer.settings.model_fields]
+LEARN_LAYERS = [
+    name for name, trainer in TRAINERS.items() if {"layers", "features"} <= set(trainer.settings.model_fields)
+]
 
 
 @pytest.mark.parametrize("name", LEARN_LAYERS)

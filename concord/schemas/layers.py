@@ -6,12 +6,15 @@ A layer NAME is three Parquet columns, a row a document:
 - ``NAME``: a token column of them in BIO under the tagger's own names; `NO_ANSWER` at every token of a document without
   answers.
 - ``NAME_grade``: a token column of how sure the tagger was, see `grade_of`.
+- ``NAME_candidates``, where candidates were asked for: a token column of all spans that begin at the token, with their
+  scores, see `candidate_values`.
 
-The two token columns are listed in the file's metadata like any others, so that features and constraints read them.
+The token columns are listed in the file's metadata like any others, so that features and constraints read them.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Sequence
@@ -37,7 +40,9 @@ LAYER_SPAN = pa.struct(
 )
 """A span of a layer: label, and characters of the text that the tagger saw (end exclusive), as they came; its score and
 class of alignment, if any; its tokens (end exclusive), null where it begins or ends inside a token."""
-SPANS_SUFFIX, GRADE_SUFFIX = "_spans", "_grade"
+SPANS_SUFFIX, GRADE_SUFFIX, CANDIDATES_SUFFIX = "_spans", "_grade", "_candidates"
+NO_CANDIDATES = "[]"
+"""Candidates of a token at which none begins."""
 NO_ANSWER = "?"
 """Label of every token of a document for which the tagger has given no answer, not even that there is nothing."""
 NO_GRADE = "-"
@@ -61,7 +66,7 @@ class LayerError(InputError):
 
 def check_layer_name(name: str) -> None:
     """Raises `LayerError` for a name that no layer can have."""
-    if not LAYER_NAME.fullmatch(name) or name.endswith((SPANS_SUFFIX, GRADE_SUFFIX)):
+    if not LAYER_NAME.fullmatch(name) or name.endswith((SPANS_SUFFIX, GRADE_SUFFIX, CANDIDATES_SUFFIX)):
         raise LayerError(f"--name {name}: want letters and digits, with . _ - between them, such as spacy-sm")
     if name in {*CORPUS_LAYOUT.required.names, *CORPUS_LAYOUT.optional.names}:
         raise LayerError(f"--name {name}: the corpus has a column of its own of that name; take another")
@@ -94,18 +99,23 @@ def grade_of(score: float | None, alignment: str | None) -> str:
     return f"{math.floor(min(max(score, 0.0), 1.0) * 10 + 1e-9) / 10:.1f}"
 
 
-def with_layers(
-    table: pa.Table, names: Sequence[str], layers: Sequence[tuple[pa.Array, pa.Array, pa.Array]]
-) -> pa.Table:
-    """A corpus table with layers, in place of those of the same names; arrays are in the order of `layer_columns`."""
+def with_layers(table: pa.Table, names: Sequence[str], layers: Sequence[Sequence[pa.Array]]) -> pa.Table:
+    """A corpus table with layers, in place of those of the same names.
+
+    - ``layers``: arrays in the order of `layer_columns`, and those of candidates where the layer has some.
+    """
+    tokens = list[str]()
     for name, arrays in zip(names, layers, strict=True):
-        for column, values in zip(layer_columns(name), arrays, strict=True):
+        columns = (*layer_columns(name), name + CANDIDATES_SUFFIX)
+        for column, values in zip(columns, arrays, strict=False):
             place = table.schema.get_field_index(column)
             table = table.append_column(column, values) if place < 0 else table.set_column(place, column, values)
+        if len(arrays) < len(columns) and columns[-1] in table.column_names:
+            table = table.drop_columns(columns[-1])
+        tokens += [column for column in columns if column != name + SPANS_SUFFIX and column in table.column_names]
     metadata = dict(table.schema.metadata or {})
-    listed = metadata.get(COLUMNS_KEY, b"").decode().split(",")
-    tokens = [column for name in names for column in layer_columns(name)[:2]]
-    metadata[COLUMNS_KEY] = ",".join(dict.fromkeys([*filter(None, listed), *tokens])).encode()
+    listed = [name for name in metadata.get(COLUMNS_KEY, b"").decode().split(",") if name in table.column_names]
+    metadata[COLUMNS_KEY] = ",".join(dict.fromkeys([*listed, *tokens])).encode()
     return table.replace_schema_metadata(metadata)
 
 
@@ -117,10 +127,38 @@ def with_layers_of(table: pa.Table, schema: pa.Schema) -> pa.Table:
     lengths = [len(tokens) for tokens in table[TOKENS].to_pylist()]
     labels, grades = (pa.array([[value] * n for n in lengths], STRINGS) for value in (NO_ANSWER, NO_GRADE))
     spans = pa.array([None] * len(lengths), pa.list_(LAYER_SPAN))
-    added = with_layers(table, names, [(labels, grades, spans)] * len(names))
+    arrays = [(labels, grades, spans, *[labels] * (name + CANDIDATES_SUFFIX in schema.names)) for name in names]
+    added = with_layers(table, names, arrays)
     if set(added.column_names) != set(schema.names):
         return added
     return added.select(schema.names).replace_schema_metadata(schema.metadata)
+
+
+def candidate_values(count: int, spans: Sequence[tuple[int, int, str, float]]) -> list[str]:
+    """Candidates that begin at each of ``count`` tokens, as JSON: a list of [label, number of tokens, score].
+
+    - ``spans``: first token, token after the last, label, score from 0 to 1.
+    """
+    at = dict[int, list[tuple[str, int, float]]]()
+    for start, end, label, score in sorted(spans):
+        at.setdefault(start, []).append((label, end - start, score))
+    return [json.dumps(at[t], ensure_ascii=False) if t in at else NO_CANDIDATES for t in range(count)]
+
+
+def candidates_in(value: str) -> list[tuple[str, int, float]]:
+    """Label, number of tokens and score of the candidates at a token; none where there is no answer.
+
+    Raises `ValueError` for a value that is not in the form of `candidate_values`.
+    """
+    if value in (NO_CANDIDATES, NO_ANSWER):
+        return []
+    values = json.loads(value)
+    for one in values if isinstance(values, list) else [values]:
+        match one:
+            case [str(), int() as size, int() | float() as score] if size > 0 and 0.0 <= score <= 1.0:
+                continue
+        raise ValueError(f"want [label, number of tokens, score from 0 to 1], not {one}; import the layer again")
+    return [(label, size, float(score)) for label, size, score in values]
 
 
 def layer_labels(count: int, spans: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str], int]:

@@ -44,14 +44,39 @@ def entities(
     corpus: Annotated[str, typer.Option(help="Parquet corpus of the documents that the tagger has seen.")],
     out: Annotated[Path, typer.Option(help="Folder for the corpus with the layer; all else is as in --corpus.")],
     map_: LabelMap = None,
+    candidates: Annotated[
+        bool,
+        typer.Option(
+            "--candidates",
+            help="Spans have scores and may overlap, as GLiNER gives them at a low threshold: keep them all, for "
+            "--trainer candidates. Answers to parts of a text, such as windows, are put together.",
+        ),
+    ] = False,
+    samples: Annotated[
+        bool,
+        typer.Option(
+            "--samples",
+            help="The answers are several runs of one program, such as a folder of a file for each; a span is a "
+            "candidate whose score is the share of runs that gave it.",
+        ),
+    ] = False,
     set_: Set = None,
     overwrite: Overwrite = False,
 ) -> EntitiesReport:
     """Add a tagger's answers to a corpus as a layer, which models can learn from; gold labels stay as they are."""
     from concord.flows.commands.layering import import_entities
+    from concord.workers.corpus.taggers import Reading
 
     return import_entities(
-        source, out, form=form, name=name, corpus=corpus, names=map_ or [], options=set_ or [], overwrite=overwrite
+        source,
+        out,
+        form=form,
+        name=name,
+        corpus=corpus,
+        names=map_ or [],
+        options=set_ or [],
+        reading=Reading.SAMPLES if samples else Reading.CANDIDATES if candidates else Reading.ANSWERS,
+        overwrite=overwrite,
     )
 
 

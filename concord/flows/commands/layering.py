@@ -31,7 +31,8 @@ from concord.workers.corpus.parquet import (
     read_row_group,
 )
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.taggers import SILENT, ImportTally, TaggerAnswers, read_answers
+from concord.workers.corpus.readers.span_files import read_spans
+from concord.workers.corpus.taggers import SILENT, ImportTally, Reading, TaggerAnswers, read_answers
 from concord.workers.features.derived import MADE_COLUMNS
 from concord.workers.storage.files import copy, staged
 
@@ -48,12 +49,14 @@ def import_entities(
     corpus: str,
     names: Sequence[str] = (),
     options: Sequence[str] = (),
+    reading: Reading = Reading.ANSWERS,
     overwrite: bool = False,
 ) -> EntitiesReport:
     """Writes the corpus with a layer ``name`` into the folder ``out``; a layer of that name is replaced.
 
     - ``form``: reader of the source, with its ``options``.
     - ``names``: the user's names for labels of the tagger, as THEIRS=YOURS.
+    - ``reading``: what the answers are.
 
     Raises `LayerError` where no document has an answer, `OptionError`, the errors of reading, `IngestError` and
     `OutputError`.
@@ -68,7 +71,7 @@ def import_entities(
     files, tally = parquet_files(corpus), ImportTally()
     for file in files:
         _check(file, name)
-    answers = tagger_answers(source, form, options, yours, tally)
+    answers = tagger_answers(source, form, options, yours, tally, reading)
     layers: dict[str, None] = {}
     with staged(place) as folder, meter("writing the layer", None) as bar:
         for file in files:
@@ -84,15 +87,24 @@ def import_entities(
 
 
 def tagger_answers(
-    source: str, form: str, options: Sequence[str], yours: Mapping[str, str], tally: ImportTally
+    source: str,
+    form: str,
+    options: Sequence[str],
+    yours: Mapping[str, str],
+    tally: ImportTally,
+    reading: Reading = Reading.ANSWERS,
 ) -> TaggerAnswers:
     """The answers of a source, read by the reader ``form``. Raises `OptionError`, and the errors of reading."""
     if form not in READERS:
         raise OptionError(unknown("reader", form, READERS))
     settings = parse_options(options, READERS[form].settings, owner=f"reader {form}")
+    if reading is Reading.CANDIDATES and READERS[form].read is not read_spans:
+        raise OptionError(
+            f"--candidates: reader {form} gives no scores; write JSON for --form spans, with a score a span"
+        )
     check_form(form, source, settings)
     with meter("reading answers", None):
-        return TaggerAnswers(read_answers(form, source, settings, tally), tally, yours)
+        return TaggerAnswers(read_answers(form, source, settings, tally, reading), tally, yours, reading)
 
 
 def label_names(pairs: Sequence[str]) -> dict[str, str]:

@@ -147,7 +147,6 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
     shards = {context: plan(place) for context, place in corpora_of(request).items()}
     name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
-        gold = trainer_named(request.trainer).gold
         documents, rejected = _read(request, shards["training"])
         layers = _judge_layers(request, documents)
         if layers is not None and layers.best.setting.settings is not None:
@@ -157,6 +156,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         run.params(_params(request))
         for context, place in corpora_of(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
+        gold = trainer_named(request.trainer).learns_from_gold(documents)
         parts = _divided(request, documents) if request.consistency and gold else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
@@ -166,7 +166,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
-            consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model)
+            consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model, gold=gold)
             extras = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)
             manifest = update_manifest(
@@ -306,9 +306,9 @@ def _tune(
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
 
-def _assumed(request: TrainJob, documents: Sequence[Document], model: Model) -> LabelConsistency | None:
+def _assumed(request: TrainJob, documents: Sequence[Document], model: Model, *, gold: bool) -> LabelConsistency | None:
     """Label consistency of a model that was learned without gold; None where it is not asked for, or there is gold."""
-    if not request.consistency or trainer_named(request.trainer).gold:
+    if not request.consistency or gold:
         return None
     return assumed_consistency(documents, model)
 

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from concord.schemas.columns import STRINGS, Misfit, Notice, Reject
 from concord.schemas.document import Document, TokenizedText
 from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import OUTSIDE
-from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, grade_of, layer_labels
+from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, candidate_values, grade_of, layer_labels
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.reader import BadLineError, ReaderItem
 from concord.workers.corpus.readers.registry import READERS
@@ -49,6 +50,9 @@ UNSURE = "have an offset alone, in a text that is not in Unicode's form NFC, whe
 UNKNOWN = "answers to documents that the corpus does not have"
 OTHER_TEXT = "answers to another text than the document of that id has"
 SILENT = "records that say nothing of entities, not even that there are none"
+MERGED = "stand in several answers to one text, and are one"
+AT_EDGE = "end where a window of the text does, inside a span of another window"
+BEYOND = "leave their sentence, so no candidates"
 SEVERAL = "documents whose text has several answers that differ, none with the document's id"
 
 
@@ -84,12 +88,17 @@ class PlacedSpan(NamedTuple):
     label: str
 
 
-class LayerArrays(NamedTuple):
-    """The columns of a layer for D documents, in the order of `schemas.layers.layer_columns`."""
+class Reading(StrEnum):
+    """What the answers of a source are.
 
-    labels: pa.Array
-    grades: pa.Array
-    spans: pa.Array
+    - ``ANSWERS``: one answer to a document.
+    - ``CANDIDATES``: spans with scores that may overlap; several answers to a document are its windows, or lists.
+    - ``SAMPLES``: several runs of one program, whose share is the score of a span; they are candidates, too.
+    """
+
+    ANSWERS = "answers"
+    CANDIDATES = "candidates"
+    SAMPLES = "samples"
 
 
 @dataclass
@@ -113,18 +122,21 @@ class ImportTally:
 
 
 def read_answers(
-    form: str, source: str, settings: ReaderSettings, tally: ImportTally
+    form: str, source: str, settings: ReaderSettings, tally: ImportTally, reading: Reading = Reading.ANSWERS
 ) -> Iterator[TaggerAnswer | TextlessRecord]:
     """The answers of a source, by the reader ``form``; what cannot be read goes into ``tally``.
 
     Raises the errors of the reader.
     """
+    scored = reading is Reading.CANDIDATES
     items: Iterable[ReaderItem | PlacedText | TextlessRecord] = READERS[form].read(source, settings)
     # The reader of spans knows scores, which documents do not have.
     if READERS[form].read is read_spans and isinstance(settings, SpansSettings):
-        items = read_answers_placed(source, settings)
+        items = read_answers_placed(source, settings, repeated=reading is not Reading.ANSWERS)
     for item in items:
-        if isinstance(item, PlacedText) and item.found.tokens is None:
+        if scored and isinstance(item, PlacedText) and (fault := score_fault(item.found)):
+            tally.rejects.append(Reject(str(item.path), item.line, item.doc_id, f"line {item.line}: {fault}"))
+        elif isinstance(item, PlacedText) and item.found.tokens is None:
             yield _of_text(item.doc_id, item.found, tally)
         elif isinstance(item, TextlessRecord):
             yield item
@@ -139,6 +151,17 @@ def read_answers(
             tally.rejects.append(item)
         elif not isinstance(item, Misfit):
             tally.notices.append(item)
+
+
+def score_fault(marked: MarkedText) -> str:
+    """What is wrong with the score of the first span that has no probability; empty if all have one."""
+    for number, span in enumerate(marked.spans, 1):
+        if span.score is None or not 0.0 <= span.score <= 1.0:
+            there = "no score" if span.score is None else f"score {span.score}"
+            return (
+                f"span {number} ({span.type} from {span.start}) has {there}; want 'score' from 0 to 1 for a candidate"
+            )
+    return ""
 
 
 def _of_text(doc_id: str, marked: MarkedText, tally: ImportTally) -> TaggerAnswer:
@@ -174,65 +197,179 @@ def _ordered(spans: Iterable[AnswerSpan]) -> tuple[AnswerSpan, ...]:
     return tuple(sorted(dict.fromkeys(spans), key=lambda span: (span.start, span.end, span.label)))
 
 
+class _AnswerPart(NamedTuple):
+    """An answer, and the place of its text in the document's, blanks aside."""
+
+    answer: TaggerAnswer
+    low: int = 0
+
+
+class _PlacedPart(NamedTuple):
+    """The spans of an answer on tokens, and the numbers of those that touch an end of a part of the text."""
+
+    spans: list[PlacedSpan]
+    cut: set[int]
+
+
+_Place = tuple[int, int, str]
+"""First token, token after the last, label."""
+_SolidTokens = tuple[str, NDArray[np.int64], NDArray[np.int64]]
+
+
+def _lies_in(one: _Place, other: _Place) -> bool:
+    return one != other and one[2] == other[2] and other[0] <= one[0] and one[1] <= other[1]
+
+
 class TaggerAnswers:
     """All answers of a source, looked up by document.
 
     - ``tally``: what is counted on the way.
     - ``names``: the user's name for a label of the tagger; `OUTSIDE` leaves its spans out of the tokens' labels.
+    - ``reading``: what the answers are.
     """
 
     def __init__(
-        self, answers: Iterable[TaggerAnswer | TextlessRecord], tally: ImportTally, names: Mapping[str, str]
+        self,
+        answers: Iterable[TaggerAnswer | TextlessRecord],
+        tally: ImportTally,
+        names: Mapping[str, str],
+        reading: Reading = Reading.ANSWERS,
     ) -> None:
         whole = list(answers)
         self._answers = [answer for answer in whole if isinstance(answer, TaggerAnswer)]
-        self._textless = {answer.doc_id: answer for answer in whole if isinstance(answer, TextlessRecord)}
-        self._tally, self._names = tally, names
+        self._textless = dict[str, list[TextlessRecord]]()
+        for record in (answer for answer in whole if isinstance(answer, TextlessRecord)):
+            self._textless.setdefault(record.doc_id, []).append(record)
+        self._count = len(whole)
+        self._tally, self._names, self.reading = tally, names, reading
         self._by_id = {answer.doc_id: i for i, answer in enumerate(self._answers)}
+        self._all_by_id = dict[str, list[int]]()
+        for i, answer in enumerate(self._answers):
+            self._all_by_id.setdefault(answer.doc_id, []).append(i)
         self._by_text: dict[bytes, list[int]] = {}
         for i, answer in enumerate(self._answers):
             self._by_text.setdefault(_digest(_solid(answer.text)), []).append(i)
             tally.labels.update(span.label for span in answer.spans)
         self._used: set[int] = set()
-        self._placed: set[str] = set()
+        self._placed = Counter[str]()
 
     def __len__(self) -> int:
-        return len(self._answers) + len(self._textless)
+        return self._count
 
-    def layer(self, documents: Sequence[Document | None]) -> LayerArrays:
-        """The layer of some documents; null for a row that is no document."""
-        rows = [(None, None, None) if document is None else self._row(document) for document in documents]
-        labels, grades, spans = ([row[i] for row in rows] for i in range(3))
-        return LayerArrays(pa.array(labels, STRINGS), pa.array(grades, STRINGS), pa.array(spans, pa.list_(LAYER_SPAN)))
+    def layer(self, documents: Sequence[Document | None]) -> list[pa.Array]:
+        """The columns of the layer for some documents, as `schemas.layers.with_layers` takes them; null for a row that
+        is no document."""
+        types = [STRINGS, STRINGS, pa.list_(LAYER_SPAN), STRINGS][: 3 if self.reading is Reading.ANSWERS else 4]
+        rows = [[None] * len(types) if document is None else self._row(document) for document in documents]
+        return [pa.array([row[i] for row in rows], kind) for i, kind in enumerate(types)]
 
     def end(self) -> None:
         """Counts the answers that no document has taken."""
-        self._tally.unused[UNKNOWN] += len(self) - len(self._used) - len(self._placed)
+        self._tally.unused[UNKNOWN] += len(self) - len(self._used) - self._placed.total()
 
-    def _row(self, document: Document) -> tuple[list[str], list[str], list[dict[str, object]] | None]:
+    def _row(self, document: Document) -> Sequence[object]:
+        """Labels, grades, spans, and candidates if the answers are read as such."""
         answer = self.placed(document)
         if answer is None:
-            return [NO_ANSWER] * len(document), [NO_GRADE] * len(document), None
+            none = [NO_ANSWER] * len(document)
+            return none, [NO_GRADE] * len(document), None, none
         graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in on_tokens(answer)]
         labels, grades, hidden = layer_labels(len(document), graded)
         self._tally.unplaced[HIDDEN] += hidden
-        return labels, grades, [_stored(*one[:3]) for one in answer]
+        stored = [_stored(*one[:3]) for one in answer]
+        if self.reading is Reading.ANSWERS:
+            return labels, grades, stored
+        return labels, grades, stored, self._candidates(document, answer)
+
+    def _candidates(self, document: Document, answer: Sequence[PlacedSpan]) -> list[str]:
+        """The candidates that begin at each token."""
+        ends = np.append(document.sentence_starts, len(document))
+        candidates = list[tuple[int, int, str, float]]()
+        for first, last, label, span in on_tokens(answer):
+            assert span.score is not None
+            if last > ends[np.searchsorted(document.sentence_starts, first, side="right")]:
+                self._tally.unplaced[BEYOND] += 1
+            else:
+                candidates.append((first, last, label, span.score))
+        return candidate_values(len(document), candidates)
 
     def placed(self, document: Document) -> list[PlacedSpan] | None:
         """The answer to a document, on its tokens; None where there is none. Counts it, and what has no place."""
         self._tally.documents += 1
-        solid, start, end = _solid_tokens(document)
-        answer = self._find(document.doc_id, _digest(solid)) or self._by_its_id(document)
+        tokens = _solid_tokens(document)
+        if self.reading is not Reading.ANSWERS:
+            windows = self._windows(document, tokens[0])
+            self._tally.answered += bool(windows)
+            return self._merged([self._on_tokens(window, tokens) for window in windows]) if windows else None
+        answer = self._find(document.doc_id, _digest(tokens[0])) or self._by_its_id(document)
         if answer is None:
             return None
         self._tally.answered += 1
-        before = _solid_before(answer.text)
+        return self._on_tokens(_AnswerPart(answer), tokens).spans
+
+    def _on_tokens(self, window: _AnswerPart, tokens: _SolidTokens) -> _PlacedPart:
+        """The spans of an answer on the tokens of its document."""
+        solid, start, end = tokens
+        answer, low = window
+        before = _solid_before(answer.text) + low
+        high, cut = int(before[-1]), set[int]()
         placed = list[PlacedSpan]()
-        for span in answer.spans:
-            tokens = self._place(int(before[span.start]), int(before[span.end]), solid, start, end)
-            first, last = (None, None) if tokens is None else tokens
+        for number, span in enumerate(answer.spans):
+            first_character, end_character = int(before[span.start]), int(before[span.end])
+            place = self._place(first_character, end_character, solid, start, end)
+            first, last = (None, None) if place is None else place
             placed.append(PlacedSpan(span, first, last, self._names.get(span.label, span.label)))
-        return placed
+            if (first_character == low > 0) or (end_character == high < len(solid)):
+                cut.add(number)
+        return _PlacedPart(placed, cut)
+
+    def _windows(self, document: Document, solid: str) -> list[_AnswerPart]:
+        """The answers to a document, to its text or parts of it, each part where it stands after the one before."""
+        own = self._all_by_id.get(document.doc_id, []) or self._by_text.get(_digest(solid), [])
+        self._used.update(own)
+        parts, low = list[_AnswerPart](), -1
+        for answer in [*(self._answers[i] for i in own), *self._by_their_id(document)]:
+            part = _solid(answer.text)
+            place = solid.find(part, 0 if len(part) == len(solid) else low + 1)
+            place = solid.find(part) if place < 0 else place
+            if place < 0:
+                self._tally.unused[OTHER_TEXT] += 1
+                continue
+            parts.append(_AnswerPart(answer, place))
+            low = place
+        return parts
+
+    def _merged(self, windows: Sequence[_PlacedPart]) -> list[PlacedSpan]:
+        """The spans of all answers, each place and label once, with its highest score or its share of the runs.
+
+        A span that is cut where its window ends gives way to one of another window that it lies in.
+        """
+        best, runs, whole, cut = dict[_Place, PlacedSpan](), Counter[_Place](), set[_Place](), Counter[_Place]()
+        unplaced = list[PlacedSpan]()
+        for window in windows:
+            own = set[_Place]()
+            for number, span in enumerate(window.spans):
+                if span.first is None or span.last is None:
+                    unplaced.append(span)
+                    continue
+                place = (span.first, span.last, span.label)
+                self._tally.unplaced[MERGED] += place in best
+                if place not in best or (span.span.score or 0.0) > (best[place].span.score or 0.0):
+                    best[place] = span
+                own.add(place)
+                if number in window.cut:
+                    cut[place] += 1
+                else:
+                    whole.add(place)
+            runs.update(own)
+        lost = {place for place in cut.keys() - whole if any(_lies_in(place, other) for other in best)}
+        self._tally.unplaced[AT_EDGE] += len(lost)
+        merged = [(place, best[place]) for place in sorted(best.keys() - lost)]
+        if self.reading is Reading.SAMPLES:
+            merged = [
+                (place, one._replace(span=one.span._replace(score=runs[place] / len(windows)))) for place, one in merged
+            ]
+        return [*(one for _, one in merged), *unplaced]
 
     def _find(self, doc_id: str, digest: bytes) -> TaggerAnswer | None:
         same = self._by_text.get(digest, [])
@@ -252,14 +389,23 @@ class TaggerAnswers:
         return self._answers[same[0]]
 
     def _by_its_id(self, document: Document) -> TaggerAnswer | None:
-        """The answer whose record has the document's id and no text, put on the document's."""
-        record = self._textless.get(document.doc_id)
-        if record is None:
-            return None
-        self._placed.add(document.doc_id)
+        """The last answer whose record has the document's id and no text, put on the document's."""
+        return next(reversed(list(self._by_their_id(document))), None)
+
+    def _by_their_id(self, document: Document) -> Iterator[TaggerAnswer]:
+        """The answers whose records have the document's id and no text, put on the document's."""
+        for record in self._textless.get(document.doc_id, []):
+            self._placed[document.doc_id] += 1
+            if (answer := self._of_record(record, document)) is not None:
+                yield answer
+
+    def _of_record(self, record: TextlessRecord, document: Document) -> TaggerAnswer | None:
+        """A record's spans on a document's text; None, and a reject, where they cannot be read."""
         text = TokenizedText.of_words(document.tokens)[0] if document.raw is None else document.raw.content
         try:
             marked = record.placed(text)
+            if self.reading is Reading.CANDIDATES and (fault := score_fault(marked)):
+                raise BadLineError(fault)
         except BadLineError as error:
             reject = Reject(str(record.path), record.line, record.doc_id, f"line {record.line}: {error}")
             self._tally.rejects.append(reject)
@@ -333,7 +479,7 @@ def _solid_before(text: str) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(solid)])
 
 
-def _solid_tokens(document: Document) -> tuple[str, NDArray[np.int64], NDArray[np.int64]]:
+def _solid_tokens(document: Document) -> _SolidTokens:
     """The document's text without blanks, and first and last (exclusive) character of each token in it."""
     if document.raw is not None:
         before = _solid_before(document.raw.content)

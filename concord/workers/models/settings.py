@@ -362,6 +362,17 @@ class TaggersSettings(DescentSettings):
         return self
 
 
+class CandidatesSettings(TrainerSettings):
+    """Options of a model of candidate spans."""
+
+    layers: tuple[str, ...] = Field(
+        (),
+        max_length=1,
+        description="Layer of the corpus with candidates, see `concord import entities --candidates` (default: the "
+        "only one that has some).",
+    )
+
+
 class ScoresSettings(Settings):
     """Another tagger's scores in a column of the corpus: its name, its labels, and how scores become nats."""
 

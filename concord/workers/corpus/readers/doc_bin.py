@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,15 +16,22 @@ from concord.schemas.document import TOKENS, Column, Document, SourceSpans, Toke
 from concord.schemas.errors import CorpusError
 from concord.schemas.labels import OUTSIDE
 from concord.workers.corpus.readers.reader import BadLineError
-from concord.workers.corpus.readers.span_shapes import type_name
+from concord.workers.corpus.readers.span_places import TextSpan
+from concord.workers.corpus.readers.span_shapes import MarkedText, type_name
 from concord.workers.corpus.readers.spans import OVERLAP
 
 NEEDED = "this needs spaCy: pip install 'concord-nlp[spacy]'"
 ENTITIES_KEY = "ents"
 """Name of the entities of a document beside the names of its groups of spans."""
 
-DocSpans = list[tuple[int, int, str]]
-"""Start and end (exclusive) in characters, and type."""
+
+class DocSpan(NamedTuple):
+    """A span in characters (end exclusive), its type, and its score if its group has scores."""
+
+    start: int
+    end: int
+    type: str
+    score: float | None = None
 
 
 def read_doc_bin(path: Path, prefix: str, spans_key: str | None) -> Iterator[Document | Reject | Misfit]:
@@ -35,6 +42,26 @@ def read_doc_bin(path: Path, prefix: str, spans_key: str | None) -> Iterator[Doc
     A document on which nobody has set entities or a group of spans has no labels. Raises `CorpusError` where spaCy is
     not installed.
     """
+    for number, (doc_id, doc) in enumerate(_docs(path, prefix), 1):
+        try:
+            yield from _document(doc, path, number, doc_id, spans_key)
+        except BadLineError as error:
+            yield Reject(str(path), number, f"{prefix}-{number:04d}", f"document {number}: {error}")
+
+
+def read_scored(path: Path, prefix: str, spans_key: str | None) -> Iterator[MarkedText | Reject]:
+    """Texts with all their spans, as `read_doc_bin`; those of a group have scores where it has them (spancat's)."""
+    for number, (doc_id, doc) in enumerate(_docs(path, prefix), 1):
+        try:
+            spans = _spans(doc, spans_key)
+        except BadLineError as error:
+            yield Reject(str(path), number, doc_id, f"document {number}: {error}")
+            continue
+        yield MarkedText(doc_id, doc.text, [TextSpan(*span[:3], score=span.score) for span in spans or ()])
+
+
+def _docs(path: Path, prefix: str) -> Iterator[tuple[str, Any]]:
+    """spaCy's documents of a file, with their ids."""
     if find_spec("spacy") is None:
         raise CorpusError(f"{path}: {NEEDED}")
     from spacy.tokens import DocBin
@@ -48,11 +75,7 @@ def read_doc_bin(path: Path, prefix: str, spans_key: str | None) -> Iterator[Doc
     except (ValueError, KeyError, TypeError, OSError, zlib.error) as error:
         raise CorpusError(f"{path}: not a whole .spacy file ({type(error).__name__}); write it again") from error
     for number, doc in enumerate(docs, 1):
-        doc_id = f"{prefix}-{number:04d}"
-        try:
-            yield from _document(doc, path, number, str(doc.user_data.get("doc_id", doc_id)), spans_key)
-        except BadLineError as error:
-            yield Reject(str(path), number, doc_id, f"document {number}: {error}")
+        yield str(doc.user_data.get("doc_id", f"{prefix}-{number:04d}")), doc
 
 
 def _document(
@@ -77,17 +100,17 @@ def _document(
         yield document
         return
     names, hidden = [OUTSIDE] * len(words), 0
-    for left, right, kind in sorted(spans, key=lambda span: (span[0] - span[1], span)):
+    for left, right, kind, _ in sorted(spans, key=lambda span: (span.start - span.end, span[:3])):
         first, last = int(np.searchsorted(start, left)), int(np.searchsorted(start, right))
         if any(name != OUTSIDE for name in names[first:last]):
             hidden += 1
             continue
         names[first:last] = [f"B-{kind}", *[f"I-{kind}"] * (last - first - 1)][: last - first]
-    yield replace(document, labels=Column.encode(names), source_spans=SourceSpans.of(spans))
+    yield replace(document, labels=Column.encode(names), source_spans=SourceSpans.of([span[:3] for span in spans]))
     yield from [Misfit(str(path), number, doc_id, OVERLAP)] * hidden
 
 
-def _spans(doc: Any, spans_key: str | None) -> DocSpans | None:
+def _spans(doc: Any, spans_key: str | None) -> list[DocSpan] | None:
     """The spans of a document, sorted; None where none were ever set. Raises `BadLineError` where several are."""
     there = {name: list(group) for name, group in doc.spans.items()}
     if doc.has_annotation("ENT_IOB"):
@@ -102,4 +125,11 @@ def _spans(doc: Any, spans_key: str | None) -> DocSpans | None:
         raise BadLineError(f"spans under {keys}; choose: --set spans_key={filled[0]}")
     if not there:
         return None
-    return sorted((span.start_char, span.end_char, type_name(span.label_)) for span in there[filled[0]])
+    group, count = doc.spans.get(filled[0]), len(there[filled[0]])
+    values = () if group is None else group.attrs.get("scores", ())
+    scores = map(float, values) if len(values) == count else [None] * count
+    spans = (
+        DocSpan(span.start_char, span.end_char, type_name(span.label_), score)
+        for span, score in zip(there[filled[0]], scores, strict=True)
+    )
+    return sorted(spans, key=lambda span: span[:3])

@@ -105,9 +105,12 @@ def _without_text(record: TextlessRecord) -> str:
 
 
 def read_answers_placed(
-    source: str, settings: SpansSettings
+    source: str, settings: SpansSettings, *, repeated: bool = False
 ) -> Iterator[PlacedText | TextlessRecord | Document | Reject | Misfit | Notice]:
-    """As `read_placed`, for answers to documents that are known by their id: a record needs no text of its own."""
+    """As `read_placed`, for answers to documents that are known by their id: a record needs no text of its own.
+
+    - ``repeated``: may records have the same id, such as the windows of a long text?
+    """
     files = source_files(source)
     chosen = files if len(files) == 1 else [(path, name) for path, name in files if _is_read(path)]
     if not chosen:
@@ -115,14 +118,19 @@ def read_answers_placed(
     seen: set[str] = set()
     for path, name in chosen:
         prefix = (settings.prefix or "") + str(PurePosixPath(name).with_suffix(""))
-        if path.suffix == DOC_BIN:
+        if path.suffix == DOC_BIN and repeated:
+            from concord.workers.corpus.readers.doc_bin import read_scored
+
+            for number, marked in enumerate(read_scored(path, prefix, settings.spans_key), 1):
+                yield marked if isinstance(marked, Reject) else PlacedText(str(marked.doc_id), marked, path, number)
+        elif path.suffix == DOC_BIN:
             from concord.workers.corpus.readers.doc_bin import read_doc_bin
 
             yield from or_nothing(path, read_doc_bin(path, prefix, settings.spans_key))
         elif _is_brat(path):
             yield from _brat(path, prefix, settings)
         else:
-            yield from _records_or_nothing(path, prefix, settings, seen)
+            yield from _records_or_nothing(path, prefix, settings, seen, repeated=repeated)
 
 
 def _is_read(path: Path) -> bool:
@@ -142,10 +150,12 @@ def _is_brat(path: Path) -> bool:
 RecordItem = PlacedText | TextlessRecord | Reject | Notice
 
 
-def _records_or_nothing(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[RecordItem]:
+def _records_or_nothing(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str], *, repeated: bool
+) -> Iterator[RecordItem]:
     """The records of a file, or a single reject of the whole file if there are none."""
     nothing = True
-    for item in _lost_alone(_records(path, prefix, settings, seen)):
+    for item in _lost_alone(_records(path, prefix, settings, seen, repeated=repeated)):
         nothing = False
         yield item
     if nothing:
@@ -201,7 +211,9 @@ def _borders(settings: SpansSettings) -> Borders:
     return cut
 
 
-def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -> Iterator[RecordItem]:
+def _records(
+    path: Path, prefix: str, settings: SpansSettings, seen: set[str], *, repeated: bool
+) -> Iterator[RecordItem]:
     names = RecordNames(settings.id_key, settings.text_key, settings.spans_key, settings.answers, settings.offsets)
     number, anywhere, moved, agreed = 0, 0, 0, 0
     by_text = dict[str, tuple[MarkedText, int]]()  # of records whose annotator alone tells them apart
@@ -218,7 +230,11 @@ def _records(path: Path, prefix: str, settings: SpansSettings, seen: set[str]) -
                 yield Reject(str(path), outer.line, placed, record)
                 continue
             doc_id = placed if record.doc_id is None else record.doc_id
-            wrong = "" if doc_id not in seen else f"document {doc_id!r} was there before; take out one of the two"
+            wrong = (
+                ""
+                if repeated or doc_id not in seen
+                else f"document {doc_id!r} was there before; take out one of the two"
+            )
             if isinstance(record, MarkedText):
                 cut = record.tokens is not None if cut is None else cut
                 if not wrong and cut != (record.tokens is not None):

@@ -7,10 +7,21 @@ from typing import Any
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.settings import TrainerSettings
-from concord.workers.learning.trainers import crfsuite, ensemble, hmm, lbfgs, perceptron, semicrf, sgd, taggers
+from concord.workers.learning.trainers import (
+    candidates,
+    crfsuite,
+    ensemble,
+    hmm,
+    lbfgs,
+    perceptron,
+    semicrf,
+    sgd,
+    taggers,
+)
 from concord.workers.learning.trainers.beside_encoder import beside_encoder
 from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.models.settings import (
+    CandidatesSettings,
     CrfSettings,
     EnsembleSettings,
     HmmSettings,
@@ -37,6 +48,9 @@ OWN: dict[str, Trainer] = {
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
     taggers.NAME: Trainer(taggers.train, TaggersSettings, gold=False),
+    candidates.NAME: Trainer(
+        candidates.train, CandidatesSettings, gold=False, gold_if_any=True, remarks=candidates.remarks
+    ),
 }
 """Concord's own trainers, but for those of `workers.papers`; a new one is one file, one settings class and one line
 here."""

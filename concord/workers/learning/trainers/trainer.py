@@ -63,7 +63,8 @@ class Trainer(NamedTuple):
     - ``sampling``: how settings are tried on a cluster, by wrapped progressive sampling; None: by cross-validation
       here.
     - ``constraints``: file in the model's folder with the constraints learned beside the model; None if it learns none.
-    - ``gold``: does it learn from gold labels? Otherwise it never reads them, and there need be none.
+    - ``gold``: does it learn from gold labels? Otherwise there need be none, and it never reads them, unless
+      ``gold_if_any``: then it does where all documents have some.
     - ``comparison``: it stands beside a paper's figures; users would choose another.
     - ``kernels``: options that need other kernels than the defaults do, to compile these, too.
     - ``remarks``: what is to be said of its figures beside what is said of all trainers'.
@@ -74,9 +75,19 @@ class Trainer(NamedTuple):
     sampling: Sampling | None = None
     constraints: str | None = None
     gold: bool = True
+    gold_if_any: bool = False
     comparison: bool = False
     kernels: tuple[Mapping[str, Any], ...] = ()
     remarks: Callable[[Mapping[str, float]], Iterable[Remark]] = _nothing_more
+
+    def learns_from_gold(self, documents: Sequence[Document]) -> bool:
+        """Are the documents' gold labels learned from?"""
+        return self.gold or (self.gold_if_any and have_gold(documents))
+
+
+def have_gold(documents: Sequence[Document]) -> bool:
+    """Have all documents gold labels, and is there one?"""
+    return bool(documents) and all(document.labels is not None for document in documents)
 
 
 def gold_of(document: Document) -> list[str]:

@@ -1,0 +1,326 @@
+"""Candidate spans as a model: the best set by brute force, calibration, the import of scores, windows and samples."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from itertools import combinations, pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from concord.flows.commands.layering import import_entities
+from concord.flows.inputs.options import OptionError
+from concord.schemas.decoded import Status
+from concord.schemas.document import Batch, Document
+from concord.schemas.errors import DocumentError, TrainingError
+from concord.schemas.labels import LabelSet
+from concord.schemas.layers import candidate_values, candidates_in
+from concord.schemas.reports import EntitiesReport
+from concord.workers.constraints.constraint_set import Unconstrained
+from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.taggers import AT_EDGE, BEYOND, MERGED, Reading
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.trainers.candidates import fit_logistic, train
+from concord.workers.models.candidates import Calibration, CandidatesModel, CandidateSpan, log_odds
+from concord.workers.models.folder import Manifest
+from concord.workers.models.model import local_scores
+from concord.workers.models.settings import CandidatesSettings
+
+FLOOR = -6.0
+
+
+def document(sizes: Sequence[int], spans: Sequence[CandidateSpan], doc_id: str = "d") -> Document:
+    """A document of sentences of these sizes, with candidates of a layer ``llm``."""
+    values = candidate_values(sum(sizes), spans)
+    words = [[f"w{i}" for i in range(size)] for size in sizes]
+    starts = np.cumsum([0, *sizes]).tolist()
+    column = [values[a:b] for a, b in pairwise(starts)]
+    return Document.build(doc_id, words, llm_candidates=column)
+
+
+def model(types: Sequence[str] = ("A", "B"), *, floor: float = FLOOR) -> CandidatesModel:
+    """A model that takes scores as probabilities."""
+    labels = LabelSet.bio(types)
+    manifest = Manifest(
+        kind="candidates", labels=labels.names, scheme=labels.scheme, settings={}, versions={}, training={}, files={}
+    )
+    return CandidatesModel(labels, Calibration(layer="llm", floor=floor), manifest)
+
+
+def drawn(rng: np.random.Generator, size: int, count: int) -> list[CandidateSpan]:
+    """Candidates of a sentence, with scores 0 and 1 among them; each place and type once."""
+    found = dict[tuple[int, int, str], float]()
+    for _ in range(count):
+        start = int(rng.integers(size))
+        place = (start, int(rng.integers(start + 1, size + 1)), "AB"[int(rng.integers(2))])
+        found[place] = float(rng.choice([0.0, 1.0, *rng.uniform(0.05, 0.99, 6)]))
+    return [CandidateSpan(*place, score) for place, score in sorted(found.items())]
+
+
+def best_sum(spans: Sequence[CandidateSpan]) -> float:
+    """The highest sum of log-odds of spans that share no token, over all sets."""
+    weights = log_odds([one.score for one in spans])
+    best = 0.0
+    for count in range(len(spans) + 1):
+        for chosen in combinations(range(len(spans)), count):
+            taken = [t for i in chosen for t in range(spans[i].start, spans[i].end)]
+            if len(set(taken)) == len(taken):
+                best = max(best, float(sum(weights[i] for i in chosen)))
+    return best
+
+
+def solved(own: CandidatesModel, one: Document, engine: str) -> tuple[float, Status, list[tuple[int, int, str]]]:
+    """Objective, status and spans of an engine's answer."""
+    batch = Batch.of([one])
+    (problem,) = local_scores(own, batch).problems(batch, own.labels, Unconstrained())
+    decoded = Decoder.of(engine)(problem, one.doc_id)
+    spans = own.labels.spans(decoded.labels, one.sentence_starts)
+    kinds = [own.labels.types[i] for i in spans.type.tolist()]
+    return decoded.objective, decoded.status, list(zip(spans.start.tolist(), spans.end.tolist(), kinds, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_best_labelling_is_the_best_set_of_candidates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    spans = drawn(rng, int(rng.integers(1, 8)), int(rng.integers(0, 10)))
+    size = max((one.end for one in spans), default=1)
+    objective, status, found = solved(model(), document([size], spans), "certify")
+    assert status is Status.OPTIMAL
+    assert objective == pytest.approx(best_sum(spans), abs=1e-9)
+    weight = {tuple(one[:3]): w for one, w in zip(spans, log_odds([one.score for one in spans]), strict=True)}
+    assert sum(weight[place] for place in found) == pytest.approx(objective, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_no_labelling_scores_more_than_its_spans(seed: int) -> None:
+    """Every labelling: a candidate has its log-odds, any other span the floor or less."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(1, 6))
+    spans = [one._replace(type="A") for one in drawn(rng, size, 6)]
+    own, one = model(("A",)), document([size], spans)
+    batch = Batch.of([one])
+    (problem,) = local_scores(own, batch).problems(batch, own.labels, Unconstrained())
+    weight = dict[tuple[int, int], float]()
+    for span in spans:
+        w = max(float(log_odds([span.score])[0]), FLOOR)
+        weight[span.start, span.end] = max(w, weight.get((span.start, span.end), FLOOR))
+    for labelling in product(range(3), repeat=size):
+        labels = np.array(labelling, np.int32)
+        score = problem.score(labels).objective
+        if score == -np.inf:
+            continue
+        marked = own.labels.spans(labels, one.sentence_starts)
+        places = list(zip(marked.start.tolist(), marked.end.tolist(), strict=True))
+        if all(place in weight for place in places):
+            assert score == pytest.approx(sum(weight[place] for place in places), abs=1e-9)
+        else:
+            assert score <= sum(weight.get(place, FLOOR) for place in places) + 1e-9
+
+
+def test_sentences_and_documents_stand_by_themselves() -> None:
+    spans = [
+        CandidateSpan(0, 2, "A", 0.9),
+        CandidateSpan(1, 2, "A", 0.8),
+        CandidateSpan(2, 4, "A", 0.7),
+        CandidateSpan(4, 5, "B", 0.6),
+    ]
+    one, other = document([2, 3], spans, "one"), document([1], [CandidateSpan(0, 1, "B", 0.9)], "other")
+    own = model()
+    together = Batch.of([one, other])
+    for problem, alone in zip(
+        local_scores(own, together).problems(together, own.labels, Unconstrained()), (one, other), strict=True
+    ):
+        objective, _, _ = solved(own, alone, "certify")
+        assert Decoder.of("certify")(problem, alone.doc_id).objective == pytest.approx(objective, abs=1e-9)
+    assert solved(own, one, "certify")[2] == [(0, 2, "A"), (2, 4, "A"), (4, 5, "B")]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ('[["A", 3, 0.5]]', "token 0: a candidate of 3 tokens leaves its sentence"),
+        ('[["A", 0, 0.5]]', "token 0: want .* not "),
+        ('[["A", 1, 1.5]]', "token 0: want .* not "),
+        ('[["A", 1, NaN]]', "token 0: want .* not "),
+        ("[[1, 1, 0.5]]", "token 0: want .* not "),
+        ("{", "token 0: "),
+        ("7", "token 0: want .* not "),
+    ],
+)
+def test_a_damaged_column_is_a_fault_of_the_document(value: str, fault: str) -> None:
+    one = Document.build("d", [["w", "v"], ["u"]], llm_candidates=[[value, "[]"], ["[]"]])
+    with pytest.raises(DocumentError, match=f"column 'llm_candidates', {fault}"):
+        model().scores(Batch.of([one]))
+
+
+def test_the_calibration_finds_the_odds_that_made_the_data() -> None:
+    rng = np.random.default_rng(0)
+    odds = rng.normal(0, 2, 40_000)
+    right = rng.random(40_000) < 1 / (1 + np.exp(-(0.5 * odds - 1.2)))
+    assert fit_logistic(odds, right) == pytest.approx((0.5, -1.2), abs=0.05)
+    assert fit_logistic(np.zeros(0), np.zeros(0, np.bool_)) == (1.0, 0.0)
+    slope, offset = fit_logistic(np.full(50, 2.0), np.ones(50, np.bool_))
+    assert np.isfinite([slope, offset]).all()
+
+
+TEXT = "Ada Lovelace Byron lives in New York City . Bo sees Ada ."
+
+
+def imported(folder: Path, files: Sequence[Sequence[Any]], reading: Reading, form: str = "spans") -> EntitiesReport:
+    """The corpus of `TEXT` with the records of some files as the layer ``llm``."""
+    (folder / "texts.jsonl").write_text(json.dumps({"id": "d", "text": TEXT}) + "\n")
+    ingest("text", folder / "texts.jsonl", folder / "corpus")
+    (folder / "answers").mkdir()
+    for number, records in enumerate(files):
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / "answers" / f"run-{number}.jsonl").write_text(lines)
+    source, place = str(folder / "answers"), str(folder / "corpus")
+    return import_entities(source, folder / "out", form=form, name="llm", corpus=place, reading=reading)
+
+
+def span(words: str, label: str, score: float | None = None, text: str = TEXT) -> dict[str, Any]:
+    start = text.index(words)
+    own = {} if score is None else {"score": score}
+    return {"start": start, "end": start + len(words), "label": label} | own
+
+
+def candidates_of(folder: Path) -> list[tuple[str, str, float]]:
+    """Words, label and score of the candidates in the imported corpus."""
+    (row,) = pq.read_table(folder / "out").to_pylist()
+    return [
+        (" ".join(row["tokens"][t : t + size]), label, round(score, 6))
+        for t, value in enumerate(row["llm_candidates"])
+        for label, size, score in candidates_in(value)
+    ]
+
+
+def test_all_overlapping_spans_are_candidates_and_the_layer_shows_the_longest(tmp_path: Path) -> None:
+    spans = [span("Ada Lovelace", "PER", 0.9), span("Ada Lovelace Byron", "PER", 0.4), span("Ada Lovelace", "LOC", 0.2)]
+    imported(tmp_path, [[{"id": "d", "text": TEXT, "entities": spans}]], Reading.CANDIDATES)
+    assert candidates_of(tmp_path) == [
+        ("Ada Lovelace", "LOC", 0.2),
+        ("Ada Lovelace", "PER", 0.9),
+        ("Ada Lovelace Byron", "PER", 0.4),
+    ]
+    (row,) = pq.read_table(tmp_path / "out").to_pylist()
+    assert row["llm"][:4] == ["B-PER", "I-PER", "I-PER", "O"]
+
+
+def test_windows_of_a_text_are_one_answer(tmp_path: Path) -> None:
+    """The same span of two windows is one with the higher score; what a window's end cuts gives way to the whole."""
+    one, other = TEXT[: TEXT.index(" City")], TEXT[TEXT.index("lives") :]
+    assert one.endswith("New York")
+    windows = [
+        {
+            "id": "d",
+            "text": one,
+            "entities": [span("Ada Lovelace", "PER", 0.8, one), span("New York", "LOC", 0.95, one)],
+        },
+        {
+            "id": "d",
+            "text": other,
+            "entities": [
+                span("New York City", "LOC", 0.7, other),
+                span("Ada", "PER", 0.5, other),
+                span("Bo", "PER", 0.3, other),
+            ],
+        },
+        {"id": "d", "text": other, "entities": [span("Bo", "PER", 0.6, other)]},
+    ]
+    report = imported(tmp_path, [windows], Reading.CANDIDATES)
+    assert candidates_of(tmp_path) == [
+        ("Ada Lovelace", "PER", 0.8),
+        ("New York City", "LOC", 0.7),
+        ("Bo", "PER", 0.6),
+        ("Ada", "PER", 0.5),
+    ]
+    assert (report.unplaced[AT_EDGE], report.unplaced[MERGED]) == (1, 1)
+    assert report.answered == 1
+
+
+def test_a_span_at_an_end_of_the_text_itself_is_not_cut(tmp_path: Path) -> None:
+    spans = [span("Ada", "PER", 0.6), span("Ada Lovelace", "PER", 0.3)]
+    imported(tmp_path, [[{"id": "d", "text": TEXT, "entities": spans}]], Reading.CANDIDATES)
+    assert [score for _, _, score in candidates_of(tmp_path)] == [0.6, 0.3]
+
+
+@pytest.mark.parametrize("text", [True, False], ids=["with-text", "by-id"])
+def test_the_score_of_samples_is_the_share_of_runs(tmp_path: Path, *, text: bool) -> None:
+    runs = [["Ada Lovelace", "Bo"], ["Ada Lovelace Byron", "Bo"], ["Ada Lovelace"], []]
+    files = [
+        [{"id": "d"} | ({"text": TEXT} if text else {}) | {"entities": [span(words, "PER") for words in run]}]
+        for run in runs
+    ]
+    imported(tmp_path, files, Reading.SAMPLES)
+    assert candidates_of(tmp_path) == [
+        ("Ada Lovelace", "PER", 0.5),
+        ("Ada Lovelace Byron", "PER", 0.25),
+        ("Bo", "PER", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("score", "fault"),
+    [(1.5, "score 1.5"), (-0.1, "score -0.1"), (float("nan"), "score nan"), (None, "no score")],
+)
+@pytest.mark.parametrize("text", [True, False], ids=["with-text", "by-id"])
+def test_a_score_that_is_no_probability_names_file_row_and_field(
+    score: float | None, fault: str, tmp_path: Path, *, text: bool
+) -> None:
+    good = {"id": "d", "text": TEXT, "entities": [span("Bo", "PER", 0.5)]}
+    spans = [span("Bo", "PER", 0.5), span("Ada", "PER", score)]
+    bad = {"id": "d"} | ({"text": TEXT} if text else {}) | {"entities": spans}
+    report = imported(tmp_path, [[good, bad]], Reading.CANDIDATES)
+    assert report.unread == 1
+    want = f"run-0.jsonl.*line 2: span 2 \\(PER from 0\\) has {fault}; want 'score' from 0 to 1"
+    assert report.unread_reason is not None
+    assert re.search(want, report.unread_reason), report.unread_reason
+    assert candidates_of(tmp_path) == [("Bo", "PER", 0.5)]
+
+
+def test_unknown_ends_and_borders_of_sentences_are_counted(tmp_path: Path) -> None:
+    spans = [
+        span("Bo", "PER", 0.5),
+        span("York City . Bo", "LOC", 0.5),
+        {"start": 3, "end": 999, "label": "PER", "score": 0.5},
+    ]
+    report = imported(tmp_path, [[{"id": "d", "text": TEXT, "entities": spans}]], Reading.CANDIDATES)
+    assert candidates_of(tmp_path) == [("Bo", "PER", 0.5)]
+    assert report.unplaced[BEYOND] == 1
+    assert sum(report.unplaced.values()) - report.unplaced.get(BEYOND, 0) >= 1
+
+
+def test_a_reader_without_scores_and_documents_without_candidates_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="--candidates: reader conll gives no scores"):
+        imported(tmp_path, [[{}]], Reading.CANDIDATES, form="conll")
+    one = Document.build("d", [["w"]])
+    with pytest.raises(TrainingError, match="no layer to learn from with candidates"):
+        train([one], settings=CandidatesSettings(), out=tmp_path / "model")
+
+
+def labelled(count: int, *, gold: bool) -> list[Document]:
+    """Documents in which a score of 0.9 is right half of the time; persons are called HUMAN."""
+    documents = []
+    for i in range(count):
+        right = i % 2 == 0
+        values = candidate_values(3, [(0, 2, "HUMAN", 0.9), (0, 1, "HUMAN", 0.3)])
+        labels = [["B-PER", "I-PER", "O"] if right else ["O", "O", "O"]] if gold else None
+        layer = {"llm": [["B-HUMAN", "I-HUMAN", "O"]], "llm_grade": [["-"] * 3], "llm_candidates": [values]}
+        documents.append(Document.build(f"d{i}", [["Ada", "B", "."]], labels=labels, **layer))
+    return documents
+
+
+def test_scores_are_calibrated_on_gold_and_taken_as_they_are_without(tmp_path: Path) -> None:
+    own = train(labelled(400, gold=True), settings=CandidatesSettings(), out=tmp_path / "gold")
+    assert own.labels.types == ("PER",)
+    assert own.calibration.weights([0.9])[0] == pytest.approx(0.0, abs=0.05)
+    plain = train(labelled(400, gold=False), settings=CandidatesSettings(), out=tmp_path / "none")
+    assert (plain.calibration.slope, plain.calibration.offset) == (1.0, 0.0)
+    assert plain.labels.types == ("HUMAN",)
+    assert own.manifest.figures["overlapping"] == 800
+    assert (own.manifest.figures["calibrated"], plain.manifest.figures["calibrated"]) == (1, 0)
