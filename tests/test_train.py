@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -269,10 +270,10 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
     options = SgdSettings(features="kinds", passes=1, c2=0.3)
-    requests = [
+    whole_job, job = (
         TrainJob.model_validate({**given, "out": str(tmp_path / name), "settings": options}) for name in ("a", "b")
-    ]
-    whole = train_model(requests[0])
+    )
+    whole = train_model(whole_job)
     trained, own = list[object](), judged
 
     def dies(*arguments: Any, **options: Any) -> Any:
@@ -283,13 +284,21 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
 
     monkeypatch.setattr(concord.flows.training.best_model, "judged", dies)
     with pytest.raises(KeyboardInterrupt):
-        train_model(requests[1])
+        train_model(job)
     assert whole.search is not None
-    again = train_model(requests[1])
+    kept_trials = tmp_path / ".b.trials"
+    trials = kept_trials.read_bytes()
+    hurried = train_model(job.model_copy(update={"minutes": 1e-9})).search
+    assert hurried is not None
+    tried = [step.step for step in whole.search.steps]
+    assert [step.step for step in hurried.steps] == tried[:2], "what was tried before takes no time"
+    shutil.rmtree(tmp_path / "b")
+    kept_trials.write_bytes(trials)
+    again = train_model(job)
     assert len(trained) == 3 + len(whole.search.steps) - 2
     assert again.model_digest == whole.model_digest
     assert again.search is not None
-    assert [step.step for step in again.search.steps] == [step.step for step in whole.search.steps]
+    assert [step.step for step in again.search.steps] == tried
 
 
 def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Path) -> None:

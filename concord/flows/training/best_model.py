@@ -86,6 +86,10 @@ class LadderJudge:
         counts, cpu_seconds = self._trials.results[name]
         return Judged(np.array(counts, np.int64), cpu_seconds)
 
+    def knows(self, candidate: TrainerChoice) -> bool:
+        """Has the candidate been judged?"""
+        return LadderTrial(candidate).id in self._trials.results
+
     def foresee(self, candidates: Iterator[TrainerChoice]) -> None:
         """Has workers judge the first candidate, if nobody has, and as many of the next ones as there are workers.
 
@@ -159,7 +163,11 @@ def best_model(
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
         judge = LadderJudge(inside, validation, trials, workers)
-        ladder = climb_ladder(inside, base, judge, has_time=clock.has_time, progress=show, foresee=judge.foresee)
+
+        def has_time(candidate: TrainerChoice, cost: float) -> bool:
+            return judge.knows(candidate) or clock.has_time(cost)
+
+        ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
     return BestModel(ladder.best, _report(ladder, figures))
 

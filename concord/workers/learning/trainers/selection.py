@@ -101,6 +101,9 @@ class LadderStep(NamedTuple):
 
 SettingsChange = Callable[[TrainerChoice], TrainerChoice]
 
+TimeLeft = Callable[[TrainerChoice, float], bool]
+"""Is there time for a candidate, whose trial costs so many times what the base's does?"""
+
 
 class Rung(NamedTuple):
     """Steps that change one option.
@@ -136,13 +139,13 @@ def climb_ladder(
     base: TrainerChoice,
     judge: Callable[[TrainerChoice], Judged],
     *,
-    has_time: Callable[[float], bool] = lambda _: True,
+    has_time: TimeLeft = lambda _, __: True,
     progress: Callable[[LadderStep], None] = lambda _: None,
     foresee: Callable[[Iterator[TrainerChoice]], None] = lambda _: None,
 ) -> Climb:
     """The steps from a base; options that its settings were given stay as they are.
 
-    - ``has_time``: is there time for a step that costs so many times what the base does?
+    - ``has_time``: is there time for a candidate that costs so many times what the base does?
     - ``progress``: called after each step.
     - ``foresee``: called before each step with all that are to be judged if none is kept, this one first.
 
@@ -161,7 +164,7 @@ def climb_ladder(
             candidate = change(best.setting)
             if candidate in tried:
                 continue
-            if not has_time(rung.cost):
+            if not has_time(candidate, rung.cost):
                 untried.append(name)
                 continue
             tried.add(candidate)
@@ -174,12 +177,12 @@ def climb_ladder(
 
 
 def _changed(
-    rungs: Iterable[Rung], best: TrainerChoice, documents: Sequence[Document], has_time: Callable[[float], bool]
+    rungs: Iterable[Rung], best: TrainerChoice, documents: Sequence[Document], has_time: TimeLeft
 ) -> Iterator[TrainerChoice]:
     """Candidates of all steps of these rungs from the best one."""
     for rung in rungs:
-        if has_time(rung.cost):
-            yield from (change(best) for _, change in rung.changes(best, documents))
+        candidates = (change(best) for _, change in rung.changes(best, documents))
+        yield from (candidate for candidate in candidates if has_time(candidate, rung.cost))
 
 
 def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> LadderStep:
