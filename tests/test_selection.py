@@ -204,7 +204,7 @@ def test_what_is_foreseen_is_what_is_judged_as_long_as_nothing_is_kept(
     first = next((number for number, step in enumerate(found.steps) if number and step.is_kept), len(found.steps))
     assert foreseen[0][: first + 1] == ladder.asked[: first + 1]
     in_time = [list[TrainerChoice]()]
-    ladder.climb(BASE, has_time=lambda cost: cost < 2.0, foresee=lambda candidates: in_time.append(list(candidates)))
+    ladder.climb(BASE, has_time=lambda _, cost: cost < 2.0, foresee=lambda candidates: in_time.append(list(candidates)))
     assert not any(candidate.trainer == "ensemble" for candidates in in_time for candidate in candidates)
 
 
@@ -289,7 +289,7 @@ def test_every_trainer_that_reads_gold_has_a_ladder(documents: list[Document], n
 @pytest.mark.parametrize("most", [0.0, 1.0, 1.4, 3.0, 9.0])
 def test_a_step_without_time_is_named_and_not_tried(documents: list[Document], most: float) -> None:
     ladder = Ladder(documents, lambda _: 0.3)
-    found = ladder.climb(BASE, has_time=lambda cost: cost <= most)
+    found = ladder.climb(BASE, has_time=lambda _, cost: cost <= most)
     every = [step.name for step in Ladder(documents, lambda _: 0.3).climb(BASE).steps]
     assert [step.name for step in found.steps] == [name for name in every if name not in found.untried]
     assert set(found.untried) <= set(every)

@@ -38,20 +38,28 @@ from concord.workers.learning.trainers.selection import (
     judged,
 )
 from concord.workers.learning.trainers.trainer import Train
+from concord.workers.models.model import Model
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 
-RESERVE = 4.0
-"""Time that follows a step that is kept, as a multiple of its trials': two trainings for the figure to expect, that of
-the model and that which tunes label consistency."""
+RESERVE = 3.0
+"""Time of a step and of all that follows if it is kept, as a multiple of its trials'.
+
+That are its trials, two trainings for the figure to expect, of which one tunes label consistency, too, and the model's.
+"""
 LEAST_DOCUMENTS = 10
 """Least number of documents: two have no part in the choice, and each part of the others has one."""
 
 
 class BestModel(NamedTuple):
-    """What was chosen, and the report of the search."""
+    """What was chosen.
+
+    - ``report``: of the search.
+    - ``tuning_model``: a model of it that has not seen the documents with no part in the choice.
+    """
 
     candidate: TrainerChoice
     report: SearchReport
+    tuning_model: Model
 
 
 class _Clock:
@@ -169,7 +177,7 @@ def best_model(
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
-    return BestModel(ladder.best, _report(ladder, figures))
+    return BestModel(ladder.best, _report(ladder, figures), figures.model)
 
 
 def _train_named(name: str) -> Train:

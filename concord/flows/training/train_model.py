@@ -55,7 +55,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.learning.search.folds import divided
+from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
@@ -91,12 +91,15 @@ class _ChosenSettings(NamedTuple):
     - ``search``: how they were chosen, step by step.
     - ``samples``: rows of progressive sampling, one for each sample.
     - ``layers``: ways to use layers of the corpus, where it is asked for.
+    - ``tuning_model``: a model of the candidate that has not seen the documents by which label consistency is tuned;
+      None where the choice has made none.
     """
 
     candidate: TrainerChoice
     search: SearchReport | None = None
     samples: Sequence[SampleRow] = ()
     layers: LayersChoice | None = None
+    tuning_model: Model | None = None
 
     @property
     def answers(self) -> str | None:
@@ -222,7 +225,8 @@ def _choose(
             minutes=request.minutes,
             context=request.context,
         )
-        return _ChosenSettings(best.candidate, best.report)
+        same_part = request.held_out_share == LATER_SHARE
+        return _ChosenSettings(best.candidate, best.report, tuning_model=best.tuning_model if same_part else None)
     trials = TrialFile(out, search_of(corpus, sampling, request.settings))
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     settings, samples = choose(
@@ -296,7 +300,9 @@ def _tune(
     """
     sure = choice.answers is not None
     with scratch_folder() as folder:
-        model = _fit(inside, request, choice.train, folder, "training without the held-out part")
+        model = choice.tuning_model
+        if model is None:
+            model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:
             fit = UNDER_CONSTRAINTS if request.settings.learning != "l" else learn_temperature(outside, model)
             counted = pair_counts(documents, model.labels)

@@ -13,7 +13,7 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.sweep import Consistency
 from concord.workers.constraints.consistency import AS_PUBLISHED, LabelConsistency, PairCounts
-from concord.workers.learning.search.folds import divided
+from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.weights.consistency_scales import assumed_consistency, tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model
@@ -22,9 +22,6 @@ from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.sweeps.codl import trainer_of
 from concord.workers.sweeps.documents import Documents, changed, digests_beside, documents_of, round_in
-
-HELD_OUT = 0.2
-"""Share of the training documents on which label consistency, or weights, are tuned, by a model of the others."""
 
 
 class TrainingPart(NamedTuple):
@@ -105,8 +102,11 @@ def _scaled(job: TrainingJob, documents: Sequence[Document], labels: LabelSet) -
 
 
 def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Documents to learn from, and the `HELD_OUT` share to tune on. Raises `TrainingError` where either is none."""
-    inside, outside = divided(documents, HELD_OUT, Validation.RANDOM)
+    """Documents to learn from, and the last ones, to tune on, as `concord train` does it.
+
+    Raises `TrainingError` where either is none.
+    """
+    inside, outside = divided(documents, LATER_SHARE, Validation.LATER)
     if not inside or not outside:
         raise TrainingError(f"{len(documents)} documents are too few to tune constraints on a share of them")
     return inside, outside

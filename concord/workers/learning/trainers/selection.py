@@ -33,6 +33,7 @@ from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers import ensemble, sgd
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
+from concord.workers.models.model import Model
 from concord.workers.models.settings import EnsembleSettings, FeatureSettings
 from concord.workers.storage.scratch import scratch_folder
 
@@ -357,12 +358,14 @@ class ExpectedFigures(NamedTuple):
     """What is to be expected on new documents: figures of documents that had no part in the choice.
 
     - ``base``, ``chosen``: trials of the base and of what was chosen.
+    - ``model``: of what was chosen, trained on the documents that chose it.
     - ``gain``: of what was chosen over the base.
     - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
     """
 
     base: Trial[TrainerChoice]
     chosen: Trial[TrainerChoice]
+    model: Model
     gain: Comparison
     tokens_a_second: float
 
@@ -384,7 +387,8 @@ def expected(
             seconds = time.process_time() - started
         trials[candidate] = Trial(candidate, counts, f1_of_counts)
     gain = trials[chosen].gain(trials[base])
-    return ExpectedFigures(trials[base], trials[chosen], gain, sum(map(len, outside)) / max(seconds, 1e-9))
+    speed = sum(map(len, outside)) / max(seconds, 1e-9)
+    return ExpectedFigures(trials[base], trials[chosen], model, gain, speed)
 
 
 def judged(documents: Sequence[Document], train: Train, settings: TrainerSettings, validation: Validation) -> Judged:
