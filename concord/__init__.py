@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from concord.reviews import RunReview as RunReview
     from concord.reviews import review as review
     from concord.rules import Constraints as Constraints
+    from concord.runs import adopt as adopt
     from concord.runs import evaluate as evaluate
     from concord.runs import explain as explain
     from concord.runs import report as report
@@ -71,6 +72,7 @@ PLACES = {
     "Constraints": "concord.rules",
     # Runs over corpora.
     "reprocess": "concord.runs",
+    "adopt": "concord.runs",
     "evaluate": "concord.runs",
     "report": "concord.runs",
     "verify": "concord.runs",

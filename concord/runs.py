@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
@@ -11,6 +12,7 @@ from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import speaks_python
 from concord.flows.inputs.request_fields import takes_fields
 from concord.rules import Rules
+from concord.schemas.adopting import NOT_ADOPTED, AdoptRequest
 from concord.schemas.audit import Explanation
 from concord.schemas.reports import EvaluationReport, RunPageReport, VerifyReport
 from concord.schemas.requests import LabelRequest
@@ -45,6 +47,24 @@ def reprocess(request: LabelRequest) -> RunReport:
     from concord.flows.reprocess import reprocess as flow
 
     return flow(request)
+
+
+@speaks_python
+@takes_fields(AdoptRequest, apart=NOT_ADOPTED)
+def adopt(request: AdoptRequest) -> RunReport:
+    """Makes a run of another program's answers; the same call again does only what is not done yet.
+
+    {fields}
+
+    Raises `InputError`, and the errors of `reprocess`.
+    """
+    from concord.flows.commands.adopting import AnswerSource
+    from concord.flows.commands.adopting import adopt as adopted
+
+    names = [f"{theirs}={yours}" for theirs, yours in request.names.items()]
+    options = [f"{name}={json.dumps(value)}" for name, value in request.options.items()]
+    given = (request.answers, request.form, request.program, request.version, request.prompt, names, options)
+    return adopted(AnswerSource(*given), request.run)
 
 
 @speaks_python

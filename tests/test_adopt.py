@@ -195,6 +195,16 @@ def test_a_run_has_what_the_file_has(
     assert figures.measures["spans"].figures["f1"] == 1.0
 
 
+def test_in_python_it_is_the_same(tmp_path: Path, corpus: Path) -> None:
+    source, given = gliner(tmp_path, TRUTH), {"names": {"PER": "PERSON"}, "options": {"spans_key": "entities"}}
+    run(source, corpus, tmp_path / "one", names=["PER=PERSON"], options=["spans_key=entities"])
+    report = concord.adopt(source, program="tagger", corpus=corpus, out=tmp_path / "two", shard_bytes=1, **given)
+    assert report.documents == len(MADE)
+    assert said(tmp_path / "two") == said(tmp_path / "one")
+    models = [json.loads((tmp_path / name / "manifest.json").read_bytes())["run"]["model"] for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
 def test_the_model_is_what_the_user_names(tmp_path: Path, corpus: Path) -> None:
     source, prompt = gliner(tmp_path, TRUTH), tmp_path / "prompt.txt"
     prompt.write_text("Find names.")
@@ -252,8 +262,28 @@ def test_a_rollback_gives_back_answers_that_can_be_verified(tmp_path: Path, corp
     assert len((out / ".adopted" / "names.txt").read_text().split()) == 3
     (cause,) = rollback(str(out)).causes
     assert cause.differs == "the corpus or the answers to it"
+    assert f"put {corpus}, or the file of answers, right" in cause.remedy
     assert said(out) == nights[1]
     assert verify(str(out)).failed == ()
+
+
+def test_a_rollback_to_another_version_says_what_the_user_gave(tmp_path: Path, corpus: Path) -> None:
+    source, out = gliner(tmp_path, TRUTH), tmp_path / "out"
+    for version in ("1", "2"):
+        run(source, corpus, out, version=version)
+    back = rollback(str(out))
+    (cause,) = back.causes
+    assert cause.remedy == "the answers of tagger 1, with --program, --version, --prompt and --map as then"
+    assert not any(word in str(back) for word in (".adopted", "--model", "`concord reprocess`"))
+
+
+def test_answers_are_taken_over_and_not_decoded(
+    tmp_path: Path, corpus: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(gliner(tmp_path, TRUTH), corpus, tmp_path / "out")
+    told = capsys.readouterr().err
+    assert f"{len(MADE)} to be taken over" in told
+    assert "decod" not in told
 
 
 def test_in_an_object_store_it_is_the_same(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

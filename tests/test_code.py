@@ -56,6 +56,7 @@ OUT = {
     "workers/features/phrase_sources.py": "makes a file of phrases: those that a model reads are in its digest",
     "workers/constraints/beside_model.py": "puts constraints together, which are in the key",
     "workers/constraints/declared_weights.py": "weighs constraints, which are in the key",
+    "schemas/adopting.py": "what a run of answers is asked for, which is in the key",
     "schemas/audit.py": "reports of `concord constraints check`",
     "schemas/run_report.py": "what `concord reprocess` answers",
     "schemas/train_report.py": "what `concord train` answers",

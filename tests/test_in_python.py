@@ -13,9 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import concord
+import concord.flows.commands.adopting
 import concord.flows.reprocess
+from concord.flows.commands.adopting import AnswerSource
 from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import in_python
+from concord.schemas.adopting import OF_ENGINES, OF_MODELS
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError, UsageError
 from concord.schemas.requests import LabelRequest
@@ -121,6 +124,42 @@ def test_every_field_of_a_request_is_a_parameter_and_reaches_it(
     with pytest.raises(UsageError, match="seed"):
         concord.reprocess(pa.table({"doc_id": ["a"]}), model="m", out=tmp_path / "wrong", seed=-1)
     assert not (tmp_path / "wrong-corpus").exists(), "nothing is written before all options are right"
+
+
+ANSWERS: dict[str, tuple[Any, Any]] = {
+    "answers": ("b", "b"),
+    "form": ("brat", "brat"),
+    "program": ("other", "other"),
+    "version": ("2", "2"),
+    "prompt": (Path("p.txt"), "p.txt"),
+    "names": ({"COMPANY": "ORG", "DATE": "O"}, ["COMPANY=ORG", "DATE=O"]),
+    "options": ({"spans_key": "ents", "split_hyphens": True}, ['spans_key="ents"', "split_hyphens=true"]),
+}
+"""A value of each parameter that names answers, and how it comes, in the order of `AnswerSource`."""
+
+
+def test_what_adopt_asks_for_are_the_answers_and_the_options_of_a_run_without_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[AnswerSource, LabelRequest]] = []
+    monkeypatch.setattr(concord.flows.commands.adopting, "adopt", lambda *given: asked.append(given))
+    fields = {field.path[-1]: field for field in fields_within(LabelRequest)}
+    of_runs = {name for name, field in fields.items() if ".".join(field.path) not in (*OF_MODELS, *OF_ENGINES)}
+    assert set(inspect.signature(concord.adopt).parameters) == of_runs | set(ANSWERS)
+    assert len(ANSWERS) == len(AnswerSource._fields)
+    given: dict[str, Any] = {"answers": "a", "program": "p", "corpus": tmp_path / "c", "out": tmp_path / "o"}
+    for place, (name, (value, comes)) in enumerate(ANSWERS.items()):
+        concord.adopt(**given | {name: value})
+        assert asked[-1][0][place] == comes, name
+    for name in of_runs - set(given):
+        concord.adopt(**given | {name: OTHERS[name]})
+        value = asked[-1][1]
+        for step in fields[name].path:
+            value = getattr(value, step)
+        assert str(value) == str(tuple(OTHERS[name]) if isinstance(OTHERS[name], list) else OTHERS[name]), name
+    assert (asked[-1][1].corpus, asked[-1][1].out) == (str(tmp_path / "c"), str(tmp_path / "o"))
+    with pytest.raises(UsageError, match="engine"):
+        concord.adopt(**given, engine="gibbs")
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_the_code_of_every_task_is_compared_with_the_drivers() -> None:
         assert set(files_behind([task.run.__module__])) <= files
 
 
-MOST_FILES, MOST_LINES = 307, 42_725
+MOST_FILES, MOST_LINES = 307, 42_665
 """Bounds of what a nightly run can reach. Who adds to it looks whether that has to be read by everybody."""
 
 

@@ -284,7 +284,7 @@ class RollbackReport(Report):
             rows = tuple(row(cause.differs, cause.remedy) for cause in self.causes)
             yield Table(text_columns("what made the answers differ", "so that they do not come back"), rows)
             yield Remark(
-                "until one of these is changed, `concord reprocess` publishes nothing and ends with exit code 6; "
+                "until one of these is changed, the same command publishes nothing and ends with exit code 6; "
                 "with --allow-again it gives readers the same answers again"
             )
 

@@ -21,7 +21,9 @@ LEAST_TIME = 0.1
 MINUTES_FROM = 120
 """Seconds from which a time is told in minutes."""
 
-PlannedWorkKind = Literal["reading and writing", "proving again", "searching near the old answer", "decoding"]
+PlannedWorkKind = Literal[
+    "reading and writing", "proving again", "searching near the old answer", "decoding", "taking over"
+]
 
 
 class Bounds(NamedTuple):
@@ -153,8 +155,13 @@ class RunPlan(Report):
         return {
             "answers stand": self.skipped + self.kept,
             "to be proven again": self.checked + self.guessed,
-            "to be decoded": self.decoded,
+            self._to_answer: self.decoded,
         }
+
+    @property
+    def _to_answer(self) -> str:
+        """What is to be done for a document without a kept answer, by the kind of this work."""
+        return "to be taken over" if self.work[-1].kind == "taking over" else "to be decoded"
 
     def blocks(self) -> Iterator[AnyBlock]:
         """What differs and why, what happens to documents, what that takes, and what will be wrong."""
@@ -169,7 +176,7 @@ class RunPlan(Report):
         yield from self._notices()
         yield Headline(
             f"{self.rows:,} rows: {about}{self.skipped + self.kept:,} answers stand, "
-            f"{self.checked + self.guessed:,} are to be proven again, {self.decoded:,} to be decoded, "
+            f"{self.checked + self.guessed:,} are to be proven again, {self.decoded:,} {self._to_answer}, "
             f"{self.rejected:,} rejected; shards to do: {self.shards:,}"
         )
 

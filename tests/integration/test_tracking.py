@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from concord.flows.nights.taken_back import NightSources, causes
+from concord.flows.nights.causes import NightSources, causes
 from concord.flows.runfolder.runfolder import Sources
 from concord.flows.tracking.tracking import Tracking, ui_command
 from concord.schemas.run import ReportSum, RunKey, RunManifest, RunSettings

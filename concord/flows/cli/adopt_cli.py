@@ -9,13 +9,9 @@ import typer
 from concord.flows.cli.arguments import AnswersFile, AnswersForm, LabelMap, Set
 from concord.flows.cli.settings_options import SHARD_KIB, FieldOptions
 from concord.flows.cli.tree import CommandTree
+from concord.schemas.adopting import OF_ENGINES, OF_MODELS
 from concord.schemas.requests import LabelRequest
-from concord.schemas.run import RunSettings
 from concord.schemas.run_report import RunReport
-
-OF_MODELS = ("model", "constraints", "consistency", "only")
-"""Fields that ask for what answers of another program do not have."""
-OF_ENGINES = tuple(f"settings.{name}" for name in RunSettings.model_fields if name != "text")
 
 app = CommandTree()
 
@@ -46,9 +42,6 @@ def adopt(
     gate."""
     from concord.flows.commands.adopting import AnswerSource
     from concord.flows.commands.adopting import adopt as adopted
-    from concord.flows.inputs.jobs import source_place
 
-    corrections = run["corrections"]
-    places = {"model": "", "corrections": None if corrections is None else source_place(corrections)}
     answers = AnswerSource(source, form, program, version, prompt, map_ or (), set_ or ())
-    return adopted(answers, LabelRequest.model_validate(run | places))
+    return adopted(answers, LabelRequest.model_validate(run | {"model": ""}))

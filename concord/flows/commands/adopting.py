@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from concord.flows.commands.layering import check_answered, label_names, tagger_answers
-from concord.flows.inputs.jobs import checked_places, run_place
+from concord.flows.inputs.jobs import checked_places, run_place, source_place
 from concord.flows.inputs.options import OptionError
 from concord.flows.labelling.corrected_documents import correction_file
 from concord.flows.labelling.label_corpus import label_corpus
@@ -87,8 +87,9 @@ def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
     with output.exclusive():
         check_purpose(output, Purpose.of(corpus))
         model = _keep(output, answered, table, correction_file(request.corrections).types)
-    parts = {"corpus": corpus, "out": out, "model": model, "settings": settings, "consistency": False}
-    return label_corpus(request.model_copy(update=parts))
+    corrections = None if request.corrections is None else source_place(request.corrections)
+    parts = {"corpus": corpus, "out": out, "model": model, "settings": settings, "corrections": corrections}
+    return label_corpus(request.model_copy(update=parts | {"consistency": False}))
 
 
 def _program(source: AnswerSource) -> AnsweringProgram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from os import PathLike, fspath
 from types import MappingProxyType
@@ -31,6 +31,7 @@ def takes_fields(
     *,
     names: Mapping[str, str] = MappingProxyType({}),
     rest: str | None = None,
+    apart: Collection[str] = (),
 ) -> Callable[[Callable[[Request], R]], Callable[..., R]]:
     """Makes a function of a request one of its fields: the first by its place, too, the others by their names alone.
 
@@ -40,8 +41,10 @@ def takes_fields(
 
     - ``names``: parameters of other names than their fields, by field
     - ``rest``: field that takes the arguments of all other names
+    - ``apart``: fields that are no parameters, an inner one as ``OUTER.INNER``
     """
-    fields = {names.get(field.path[-1], field.path[-1]): field for field in fields_within(kind)}
+    asked = [field for field in fields_within(kind) if ".".join(field.path) not in apart]
+    fields = {names.get(field.path[-1], field.path[-1]): field for field in asked}
     first = next(iter(fields))
 
     def decorate(function: Callable[[Request], R]) -> Callable[..., R]:

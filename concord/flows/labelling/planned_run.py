@@ -27,7 +27,7 @@ from concord.schemas.document import Batch
 from concord.schemas.drift import MOST_MISSING
 from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import LabelSet
-from concord.schemas.run import ShardMarker
+from concord.schemas.run import ADOPTED, ShardMarker
 from concord.schemas.run_changes import RunChanges
 from concord.schemas.run_context import RunContext
 from concord.schemas.run_plan import (
@@ -36,6 +36,7 @@ from concord.schemas.run_plan import (
     NamedDocuments,
     PlannedDifferences,
     PlannedWork,
+    PlannedWorkKind,
     RunPlan,
 )
 from concord.schemas.secrets import redact
@@ -265,7 +266,7 @@ def _plan(
     work = {what: round(scale * count) for what, count in planned_counts.work.items()}
     counts = {what: work.get(what, 0) for what in ("kept", "checked", "guessed", "decoded")}
     measured = _measured(storage, job.key.settings.engine)
-    planned = _work(measured, counts)
+    planned = _work(measured, counts, "taking over" if job.key.settings.engine == ADOPTED else "decoding")
     workers = _workers(job.request.context)
     return RunPlan(
         out=redact(job.request.out),
@@ -351,8 +352,8 @@ def _rate(seconds: Sequence[float], documents: Sequence[int]) -> float | None:
     return sum(seconds) / sum(documents) if sum(documents) else None
 
 
-def _work(measured: _Measured, counts: Mapping[str, int]) -> tuple[PlannedWork, ...]:
-    """The work by kind; what may turn out not to be needed is not in its least time."""
+def _work(measured: _Measured, counts: Mapping[str, int], answering: PlannedWorkKind) -> tuple[PlannedWork, ...]:
+    """The work by kind, the last one ``answering``; what may turn out not to be needed is not in its least time."""
     moved, scored, searched = measured
     whole = None if scored is None or searched is None else scored + searched
     checked, guessed, decoded = (counts[what] for what in ("checked", "guessed", "decoded"))
@@ -361,7 +362,7 @@ def _work(measured: _Measured, counts: Mapping[str, int]) -> tuple[PlannedWork, 
         PlannedWork(kind="reading and writing", documents=every, seconds=_seconds(every, moved, moved)),
         PlannedWork(kind="proving again", documents=checked, seconds=_seconds(checked, 0.0, whole)),
         PlannedWork(kind="searching near the old answer", documents=guessed, seconds=_seconds(guessed, scored, whole)),
-        PlannedWork(kind="decoding", documents=decoded, seconds=_seconds(decoded, whole, whole)),
+        PlannedWork(kind=answering, documents=decoded, seconds=_seconds(decoded, whole, whole)),
     )
 
 

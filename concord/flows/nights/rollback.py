@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from concord.flows.nights.causes import NightSources, causes
 from concord.flows.nights.record import Record, keep_rollback, read_record
-from concord.flows.nights.taken_back import NightSources, causes, run_manifest
+from concord.flows.nights.taken_back import run_manifest
 from concord.flows.runfolder.delta_table import check_library, commit_run, has_table
 from concord.flows.runfolder.former_run import former_run
 from concord.flows.runfolder.layout import MANIFEST, SOURCES, staged_prefix
