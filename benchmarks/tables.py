@@ -1122,6 +1122,17 @@ def layers_news(results: Results) -> Rows:
 
 
 @table
+def candidates(results: Results) -> Rows:
+    """Candidates of a weak tagger on news: greedy sets, its own answers, the best sets."""
+    for own in results["candidates"]["rows"]:
+        more = ["", "", "", ""]
+        if "gain" in own:
+            lost = f"{own['nats_lost']:.1f}, at most {own['most_nats_lost']:.1f}"
+            more = [gain(*own["gain"]), count(own["proven"]), percent(own["greedy_not_best"], 0), lost]
+        yield own["title"], percent(own["f1"]), *more
+
+
+@table
 def review(results: Results) -> Rows:
     """What a review promises of four corpora, beside a plain sample and a threshold from labelled data."""
     for title, own in _reviewed(results):

@@ -88,6 +88,10 @@ class PlacedSpan(NamedTuple):
     label: str
 
 
+UNSEEN_RUNS = 0.5
+"""Runs that have given nothing, added to those that there are: a span of five runs in five has odds of 10 to 1."""
+
+
 class Reading(StrEnum):
     """What the answers of a source are.
 
@@ -367,7 +371,8 @@ class TaggerAnswers:
         merged = [(place, best[place]) for place in sorted(best.keys() - lost)]
         if self.reading is Reading.SAMPLES:
             merged = [
-                (place, one._replace(span=one.span._replace(score=runs[place] / len(windows)))) for place, one in merged
+                (place, one._replace(span=one.span._replace(score=runs[place] / (len(windows) + UNSEEN_RUNS))))
+                for place, one in merged
             ]
         return [*(one for _, one in merged), *unplaced]
 

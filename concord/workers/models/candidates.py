@@ -1,8 +1,8 @@
 """Local model of another program's candidate spans: their log-odds as the scores of a chain.
 
-The candidates are in a token column of the corpus (`schemas.layers.CANDIDATES_SUFFIX`). A candidate's weight is the
-log-odds ln p/(1 − p) of its calibrated probability p (Platt 1999), and any other span costs ``floor``. So the best
-labelling is the set of spans that share no token with the highest sum of log-odds, whichever rivals it takes.
+The candidates are in a token column of the corpus (`schemas.layers.CANDIDATES_SUFFIX`). A candidate's weight is its
+log-odds, see `Calibration`, and any other span costs ``floor``. So the best labelling is the set of spans that share no
+token with the highest sum of log-odds, whichever rivals it takes.
 
 A chain scores single tokens, so the score of a span of one type from token s to e (exclusive) is A(s) + D(e).
 Candidates of one type that overlap are a window. There v(s, e) is what a candidate gains over a span that is none, and
@@ -25,7 +25,7 @@ import numpy as np
 from pydantic import Field
 
 from concord.schemas.arrays import Floats, Ints
-from concord.schemas.document import Batch
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import CANDIDATES_SUFFIX, NO_ANSWER, NO_CANDIDATES, candidates_in, types_under
@@ -40,6 +40,8 @@ KIND = "candidates"
 CALIBRATION_FILE = "calibration.json"
 LEAST_DOUBT = 1e-6
 """Probabilities nearer to 0 or 1 are taken as this near: no candidate is impossible, and none is beyond doubt."""
+LEAST_NONE = 0.01
+"""Least probability that no candidate holds a token, where several candidates do."""
 LEAST_EXCESS = 1e-9
 
 
@@ -53,7 +55,11 @@ class CandidateSpan(NamedTuple):
 
 
 class Calibration(Settings):
-    """Numbers by which scores become log-odds, in nats: offset + slope · ln score/(1 − score).
+    """Numbers by which a score p becomes log-odds, in nats: offset + slope · ln p/(1 − p) + rivalry · ln (1 − p)/q.
+
+    The probability q that no rival is right is 1 − Σ p over the candidates that hold a token, for the token of the span
+    with the highest sum. Where only one of rivals can be given, as by samples, n-best lists and marginals, ln p/q are
+    the odds against nothing; where each has a score of its own, as GLiNER's, rivalry is 0.
 
     - ``layer``: the layer whose candidates are read.
     - ``floor``: log-odds of a span that is no candidate; none has less.
@@ -63,15 +69,33 @@ class Calibration(Settings):
     layer: str = Field(min_length=1)
     slope: float = Field(1.0, gt=0, le=100)
     offset: float = Field(0.0, ge=-100, le=100)
+    rivalry: float = Field(0.0, ge=0, le=100)
     floor: float = Field(ge=-100, lt=0)
     names: dict[str, str | None] = Field(default_factory=dict)
 
-    def weights(self, scores: Sequence[float]) -> Floats:
-        """(C,) log-odds of candidates by their scores, in nats."""
-        return np.maximum(self.offset + self.slope * log_odds(scores), self.floor)
+    def weights(self, spans: Sequence[CandidateSpan]) -> Floats:
+        """(C,) log-odds of a document's candidates, in nats."""
+        return np.maximum(evidence(spans) @ [self.slope, self.offset, self.rivalry], self.floor)
 
 
-def log_odds(probabilities: Sequence[float]) -> Floats:
+def evidence(spans: Sequence[CandidateSpan]) -> Floats:
+    """(C, 3) of a document's candidates: ln p/(1 − p), 1, and ln (1 − p)/q, see `Calibration`; in nats."""
+    p = np.array([one.score for one in spans])
+    q = np.maximum(1.0 - crowds(spans), LEAST_NONE)
+    return np.stack([log_odds(p), np.ones(len(p)), np.log(np.maximum(1.0 - p, q) / q)], axis=1)
+
+
+def crowds(spans: Sequence[CandidateSpan]) -> Floats:
+    """(C,) largest sum of scores over the candidates that hold a token, among the tokens of each candidate."""
+    change = np.zeros(max((one.end for one in spans), default=0) + 1)
+    for one in spans:
+        change[one.start] += one.score
+        change[one.end] -= one.score
+    held = np.cumsum(change)
+    return np.array([held[one.start : one.end].max() for one in spans], np.float64)
+
+
+def log_odds(probabilities: Sequence[float] | Floats) -> Floats:
     """(C,) ln p/(1 − p) in nats, finite."""
     p = np.clip(np.asarray(probabilities, np.float64), LEAST_DOUBT, 1.0 - LEAST_DOUBT)
     odds: Floats = np.log(p) - np.log1p(-p)
@@ -103,11 +127,22 @@ class CandidatesModel(FolderModel):
         transition = np.zeros((len(self.labels), len(self.labels)))
         return LocalScores(Potentials(unary, transition, batch.sentence_starts), rows)
 
+    def misfit(self, documents: Sequence[Document]) -> str:
+        """See `JudgesFit`: documents to which the layer has no answer."""
+        (name,) = self.columns
+        silent = sum(NO_ANSWER in document.columns[name].used() for document in documents)
+        if not silent:
+            return ""
+        return (
+            f"{silent} of the first {len(documents)} documents have no answer in layer {self.calibration.layer!r}, and "
+            "nothing is found there; import tonight's candidates"
+        )
+
     def _score(self, batch: Batch, i: int, unary: Floats) -> LinearRows:
         """Adds the candidates of document i of the batch to ``unary`` (N, L); returns the rows that they need."""
         first, last = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
         spans = read_candidates(batch, i, self.calibration)
-        gains = (self.calibration.weights([one.score for one in spans]) - self.calibration.floor).tolist()
+        gains = (self.calibration.weights(spans) - self.calibration.floor).tolist()
         ends = _sentence_ends(batch, i)
         charged = list[_Excess]()
         for kind, name in enumerate(self.labels.types):

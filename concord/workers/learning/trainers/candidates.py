@@ -1,12 +1,14 @@
 """The best set of another program's candidate spans, by log-odds that are calibrated on gold where there is some.
 
-The log-odds of a candidate are offset + slope · ln p/(1 − p) for its score p, by logistic regression on whether gold
-has the span (Platt 1999). A span that is no candidate has the odds by which gold spans are none. Where a document lacks
-gold labels, none are read: the scores are taken as probabilities, and a span that is no candidate has the lowest.
+The log-odds (`workers.models.candidates.Calibration`) are those under which the gold spans are likeliest, of all sets
+of candidates that share no token: p(set) ∝ exp Σ log-odds. Of single candidates this is logistic regression (Platt
+1999). A span that is no candidate has the odds by which gold spans are none. Where a document lacks gold labels, none
+are read: the scores are taken as probabilities; as those of rivals, if no token's candidates have a sum above 1.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,12 @@ from concord.workers.learning.trainers.layers import check_layers
 from concord.workers.learning.trainers.taggers import has_answer
 from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts, have_gold, labels_of
 from concord.workers.models.candidates import (
+    LEAST_DOUBT,
     Calibration,
     CandidatesModel,
     CandidateSpan,
+    crowds,
+    evidence,
     log_odds,
     read_candidates,
     save,
@@ -36,11 +41,16 @@ from concord.workers.models.settings import CandidatesSettings
 
 NAME = "candidates"
 PRIOR = 1.0
-"""Weight of the quadratic prior of slope and offset around those of probabilities, 1 and 0."""
+"""Weight of the quadratic prior of slope, offset and rivalry around those of probabilities."""
+AS_PROBABILITIES = np.array([1.0, 0.0, 0.0])
+"""Slope, offset and rivalry of probabilities that each candidate has for itself."""
+LatticeSpan = tuple[int, int, str]
+"""First token, token after the last, type."""
 LEAST_SLOPE = 0.01
 LARGEST_FLOOR = float(log_odds([0.01])[0])
 """Largest log-odds of a span that is no candidate."""
-KEPT = 0.5
+CALIBRATED = ("slope", "offset", "rivalry", "floor")
+HOST_THRESHOLD = 0.5
 """Score from which a program is taken to give a span."""
 
 
@@ -68,13 +78,13 @@ def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
     candidates, overlapping, nested = (int(figures[key]) for key in ("candidates", "overlapping", "nested"))
     yield Remark(
         f"{candidates:,} candidates, {overlapping:,} of which share a token with another: a token has one label, so "
-        f"the best set is taken; {nested:,} lie within another and both score {KEPT:g} or more"
+        f"the best set is taken; {nested:,} lie within another and both score {HOST_THRESHOLD:g} or more"
         + (": one of each two is left out, where the program may keep both" if nested else "")
     )
     if figures["calibrated"]:
         yield Remark(
-            f"log-odds of a candidate: {figures['offset']:+.2f} {figures['slope']:+.2f} times those of its score; "
-            f"of a span that is none: {figures['floor']:.2f}"
+            f"log-odds of a candidate: {figures['offset']:.2f} and {figures['slope']:.2f} times those of its score, "
+            f"{figures['rivalry']:.2f} times as its rivals leave nothing; of another span: {figures['floor']:.2f}"
         )
     else:
         yield Remark("no gold was read: the scores are taken as probabilities", Tone.NOTICE)
@@ -108,12 +118,9 @@ def _calibrated(
     if not types:
         raise TrainingError(f"layer {layer!r} has no candidate in any document: there is no type to label")
     labels = LabelSet.bio(types)
-    scores = [one.score for spans in by_document for one in spans]
-    calibration = (
-        _on_gold(batch, raw, gold, by_document) if with_gold else raw.model_copy(update={"floor": _lowest(scores)})
-    )
-    figures = _overlaps(by_document) | {"candidates": len(scores), "calibrated": int(with_gold)}
-    return calibration, labels, figures | {name: getattr(calibration, name) for name in ("slope", "offset", "floor")}
+    calibration = _on_gold(batch, raw, gold, by_document) if with_gold else _as_probabilities(raw, by_document)
+    figures = _overlaps(by_document) | {"candidates": sum(map(len, by_document)), "calibrated": int(with_gold)}
+    return calibration, labels, figures | {name: getattr(calibration, name) for name in CALIBRATED}
 
 
 def _gold(documents: Sequence[Document], layer: str) -> tuple[TypeNames, LabelSet]:
@@ -126,14 +133,18 @@ def _gold(documents: Sequence[Document], layer: str) -> tuple[TypeNames, LabelSe
     return types_in_gold(documents, labels, layer), labels
 
 
-def _lowest(scores: Sequence[float]) -> float:
-    return min(LARGEST_FLOOR, float(log_odds(scores).min(initial=LARGEST_FLOOR)))
+def _as_probabilities(raw: Calibration, by_document: Sequence[Sequence[CandidateSpan]]) -> Calibration:
+    """Scores as they are; of rivals one is given if the scores of no token's candidates have a sum above 1."""
+    scores = [one.score for spans in by_document for one in spans]
+    most = max((float(crowds(spans).max(initial=0.0)) for spans in by_document), default=0.0)
+    floor = min(LARGEST_FLOOR, float(log_odds(scores).min(initial=LARGEST_FLOOR)))
+    return raw.model_copy(update={"rivalry": float(most <= 1.0 + LEAST_DOUBT), "floor": floor})
 
 
 def _on_gold(
     batch: Batch, raw: Calibration, gold: LabelSet, by_document: Sequence[Sequence[CandidateSpan]]
 ) -> Calibration:
-    """Slope and offset by logistic regression; the floor by the gold spans that are no candidates."""
+    """Numbers of the gold spans among the candidates, and the floor by those that are none."""
     assert batch.labels is not None
     spans = gold.spans(gold.encode(batch.labels.strings()), batch.sentence_starts)
     kinds = [gold.types[i] for i in spans.type.tolist()]
@@ -144,30 +155,65 @@ def _on_gold(
         for one in own
     ]
     right = np.array([place in gold_places for place in places], np.bool_)
-    slope, offset = fit_logistic(log_odds([one.score for own in by_document for one in own]), right)
+    slope, offset, rivalry = fit_odds(places, np.concatenate([evidence(own) for own in by_document]), right).tolist()
     missed = len(gold_places.difference(places))
     share = (missed + 0.5) / (batch.token_count * max(len(gold.types), 1) + 1.0)
     floor = min(LARGEST_FLOOR, float(log_odds([share])[0]))
-    return raw.model_copy(update={"slope": slope, "offset": offset, "floor": floor})
+    return raw.model_copy(update={"slope": slope, "offset": offset, "rivalry": rivalry, "floor": floor})
 
 
-def fit_logistic(odds: Floats, right: Mask) -> tuple[float, float]:
-    """Slope and offset (nats) of the least −Σ log p(right) for log-odds (C,).
+def fit_odds(spans: Sequence[LatticeSpan], features: Floats, right: Mask) -> Floats:
+    """(3,) weights of the evidence (C, 3) of candidates under which the set of the right ones is likeliest.
 
-    A prior (`PRIOR`) draws them to 1 and 0, so that they are finite where all candidates are right, or none.
+    A prior (`PRIOR`) draws them to 1, 0 and 0, so that they are finite where all candidates are right, or none.
     """
     from scipy.optimize import minimize  # takes half a second to import
 
-    start, sign = np.array([1.0, 0.0]), np.where(right, -1.0, 1.0)
+    lattice = SpanLattice(spans)
 
     def loss(point: Floats) -> tuple[float, Floats]:
-        wrong = sign * (point[0] * odds + point[1])
-        pull = np.exp(wrong - np.logaddexp(0.0, wrong)) * sign
-        slopes = np.array([pull @ odds, pull.sum()]) + PRIOR * (point - start)
-        return float(np.logaddexp(0.0, wrong).sum() + PRIOR / 2 * ((point - start) ** 2).sum()), slopes
+        weights = features @ point
+        total, marginals = lattice.sums(weights.tolist())
+        pull = point - AS_PROBABILITIES
+        slopes = (marginals - right) @ features + PRIOR * pull
+        return total - float(weights[right].sum()) + PRIOR / 2 * float(pull @ pull), slopes
 
-    slope, offset = minimize(loss, start, jac=True, method="L-BFGS-B").x.tolist()
-    return max(slope, LEAST_SLOPE), offset
+    limits = [(LEAST_SLOPE, 100.0), (-100.0, 100.0), (0.0, 100.0)]
+    point: Floats = minimize(loss, AS_PROBABILITIES, jac=True, method="L-BFGS-B", bounds=limits).x
+    return point
+
+
+class SpanLattice:
+    """All sets of some spans of which no two share a token."""
+
+    def __init__(self, spans: Sequence[LatticeSpan]) -> None:
+        borders = {place: i for i, place in enumerate(sorted({side for span in spans for side in span[:2]}))}
+        self._count = len(borders)
+        self._edges = [(borders[span[0]], borders[span[1]]) for span in spans]
+        self._forward = sorted(range(len(spans)), key=lambda i: self._edges[i][1])
+        self._backward = sorted(range(len(spans)), key=lambda i: -self._edges[i][0])
+
+    def sums(self, weights: Sequence[float]) -> tuple[float, Floats]:
+        """Log of the sum over sets of exp Σ weights, and (C,) the share of the sum in which each span is."""
+        before = self._log_sums(self._forward, weights, self._edges)
+        mirrored = [(self._count - 1 - end, self._count - 1 - start) for start, end in self._edges]
+        after = self._log_sums(self._backward, weights, mirrored)
+        total = before[-1] if before else 0.0
+        logs = [before[s] + w + after[self._count - 1 - e] for (s, e), w in zip(self._edges, weights, strict=True)]
+        return total, np.exp(np.array(logs, np.float64) - total)
+
+    def _log_sums(
+        self, order: Sequence[int], weights: Sequence[float], edges: Sequence[tuple[int, int]]
+    ) -> list[float]:
+        """Log of the sum over sets of spans before each border; ``order`` goes by the spans' ends."""
+        sums, reached = [0.0] * self._count, 0
+        for i in order:
+            start, end = edges[i]
+            sums[reached + 1 : end + 1] = [sums[reached]] * (end - reached)
+            reached = end
+            one, other = sums[end], sums[start] + weights[i]
+            sums[end] = max(one, other) + math.log1p(math.exp(-abs(one - other)))
+        return sums
 
 
 def _overlaps(by_document: Sequence[Sequence[CandidateSpan]]) -> dict[str, int]:
@@ -182,7 +228,7 @@ def _overlaps(by_document: Sequence[Sequence[CandidateSpan]]) -> dict[str, int]:
                 if other.start >= one.end:
                     break
                 rival |= {i, j}
-                if min(one.score, other.score) >= KEPT and one[:2] != other[:2]:
+                if min(one.score, other.score) >= HOST_THRESHOLD and one[:2] != other[:2]:
                     if other.end <= one.end:
                         inner.add(j)
                     elif other.start == one.start:
