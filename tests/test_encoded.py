@@ -25,7 +25,7 @@ from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Iteration
 from concord.workers.models import crf
 from concord.workers.models.encoded import CRF_FOLDER, FLOOR, EncodedModel, Head
-from concord.workers.models.encoder import CONTEXT_PARTS, WordContext, encoder_at
+from concord.workers.models.encoder import COLUMNS_AT_ONCE, CONTEXT_PARTS, WordContext, encoder_at
 from concord.workers.models.folder import ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.score_cache import FOLDER
@@ -61,7 +61,7 @@ def texts() -> list[Document]:
 
 def test_a_context_is_what_a_plain_loop_finds() -> None:
     batch = Batch.of(texts())
-    rows = np.random.default_rng(0).normal(size=(len(batch.columns["tokens"].codes), 3))
+    rows = np.random.default_rng(0).normal(size=(len(batch.columns["tokens"].codes), 2 * COLUMNS_AT_ONCE + 3))
     found, first = WordContext.of(batch), 0
     elsewhere = found.elsewhere(rows)
     for document in texts():

@@ -22,6 +22,7 @@ from concord.flows.cli.failures import Exit
 from concord.flows.training.codl_tuning import choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Document
+from concord.schemas.requests import TrainRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints
@@ -44,6 +45,7 @@ from concord.workers.learning.weights.penalties import LearnedSettings
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.settings import SgdSettings
 from concord.workers.remote.mining import HeldOut
+from concord.workers.sweeps.training import parted
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.in_process import Here
 from tests.support.made_fields import COUNTED, LABELS, unseen_of
@@ -206,6 +208,12 @@ def test_gamma_is_chosen_by_later_documents(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 COMMANDS = (("train",), ("codl",), ("constraints", "mine"), ("constraints", "weigh"))
+
+
+def test_training_and_sweeps_tune_on_the_last_documents() -> None:
+    assert TrainRequest(corpus="corpus", out="model").validation is LATER
+    documents = list(synthesize(10, seed=1, kind="citations"))
+    assert [ids(part) for part in parted(documents)] == [ids(documents[:8]), ids(documents[8:])]
 
 
 def test_the_option_is_the_same_everywhere() -> None:
