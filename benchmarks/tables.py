@@ -1161,6 +1161,13 @@ def review_whole(results: Results) -> Rows:
         yield title, percent(whole["read"], 0), percent(whole["read by nine of ten draws"], 0)
 
 
+@table
+def adopted_false(results: Results) -> Rows:
+    """How often a review of another program's answers promises what is false, by the share that is wrong."""
+    for share, own in results["adopted"]["runs"].items():
+        yield share, *(percent(own[kind]["false"], 1) for kind in ("scores", "none"))
+
+
 def _reviewed(results: Results) -> Iterator[tuple[str, Any]]:
     return ((name, own) for name, own in results["review"].items() if isinstance(own, dict) and "entities" in own)
 
