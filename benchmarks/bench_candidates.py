@@ -6,10 +6,11 @@
 *News*, the training part alone. Taggers: a weak *crf* of the first 40 documents, whose candidates are all spans of up
 to six tokens with a marginal probability of 0.02 or more; and *spacy*, `en_core_web_sm` (OntoNotes's types under the
 names of CoNLL's), whose candidates are the entities of its beam of 16 parses with their shares; *spacy, both* has the
-mean of these and of what it gives itself (1, or 0). The next 200 documents calibrate, and the last 300 judge. *Greedy* is what a host makes of such scores: the highest first, from 0.5 on, or from
-the threshold that is best for the calibrating documents, without overlap; *answers* are the tagger's own best labels.
-Entity F1 with the 95 % interval of a paired bootstrap over documents against the better greedy set; and for how many
-documents that set is not the best under the model, by how many nats.
+mean of these and of what it gives itself (1, or 0). The next 200 documents calibrate, and the last 300 judge. *Greedy*
+is what a host makes of such scores: the highest first, from 0.5 on, or from the threshold that is best for the
+calibrating documents, without overlap; *answers* are the tagger's own best labels. Entity F1 with the 95 % interval of
+a paired bootstrap over documents against the better greedy set; and for how many documents that set is not the best
+under the model, by how many nats.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def load(
     Raises `InputError` where one of them cannot be used.
 
     >>> concord.load("models/news", engine="gibbs", options={"sweeps": 300})
-    Labeller('models/news', engine='gibbs', constraints: consistent, consistent_subsequence, consistent_unlabelled)
+    Labeller('models/news', engine='gibbs', constraints: consistent, consistent_unlabelled)
     """
     values: dict[str, Any] = {"engine": engine, "options": dict(options or {}), "seed": seed}
     values |= {"text": {"tokenizer": tokenizer}, "confidence": confidence, "n_best": n_best}

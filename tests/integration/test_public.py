@@ -11,8 +11,9 @@ import concord
 from tests.integration.conftest import PYTHON, World
 
 EXAMPLES = """
-import doctest, sys
+import doctest, json, sys
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 import concord
 
@@ -21,6 +22,12 @@ concord.synthesize("corpora/test", documents=20, seed=1)
 concord.train("corpora/train", out="models/news")
 concord.reprocess("corpora/test", model="models/news", out="proven", confidence="marginal", certificates=True,
                   workers=1)
+answers = []
+for one in concord.read_predictions("proven"):
+    places = [0, *accumulate(len(token) + 1 for token in one.tokens)]
+    spans = [{"start": places[e["start"]], "end": places[e["end"]] - 1, "label": e["type"]} for e in one.entities]
+    answers.append({"id": one.doc_id, "text": " ".join(one.tokens), "spans": spans})
+Path("answers.jsonl").write_text("".join(json.dumps(one) + "\\n" for one in answers))
 Path("chunks.txt").write_text("Ada NNP B-PER\\nwrote VBD O\\n\\n")
 Path("rules.yaml").write_text('''
 constraints:
