@@ -264,8 +264,13 @@ def _tagger(folder: Path, made: list[Document]) -> None:
 
 
 def _answers(folder: Path, made: list[Document]) -> None:
-    """Answers of two taggers: one finds every second entity, the other calls all of them names."""
-    files: dict[str, list[str]] = {"answers.jsonl": [], "others.jsonl": []}
+    """Answers of two taggers: one finds every second entity, the other calls all of them names.
+
+    And candidates with scores, of which each has a rival; and two runs of one tagger, which differ.
+    """
+    runs = ("runs/first.jsonl", "runs/second.jsonl")
+    files: dict[str, list[str]] = {name: [] for name in ("answers.jsonl", "others.jsonl", "low.jsonl", *runs)}
+    (folder / "runs").mkdir()
     for document in made:
         assert document.labels is not None
         labels = LabelSet.infer(document.labels.strings())
@@ -280,6 +285,13 @@ def _answers(folder: Path, made: list[Document]) -> None:
         names = {"name": sorted({text[start:end] for start, end, _ in spans})}
         for name, entities in (("answers.jsonl", spans[::2]), ("others.jsonl", names)):
             files[name].append(json.dumps({"id": document.doc_id, "text": text, "entities": entities}))
+        scored = [
+            {"start": start, "end": end, "label": label, "score": score}
+            for start, end, kind in spans
+            for label, score in ((kind, 0.6), ("rival", 0.3))
+        ]
+        for name, found_then in (("low.jsonl", scored), (runs[0], scored[::2]), (runs[1], scored[::3])):
+            files[name].append(json.dumps({"id": document.doc_id, "text": text, "spans": found_then}))
     (folder / "prompt.txt").write_text("Find all names.")
     for name, lines in files.items():
         (folder / name).write_text("\n".join(lines))
