@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from concord.flows.cli.app import app
 from concord.flows.commands.layering import import_entities
 from concord.flows.inputs.options import OptionError
 from concord.schemas.decoded import Status
@@ -407,6 +409,12 @@ def test_a_reader_without_scores_and_documents_without_candidates_are_refused(tm
     one = Document.build("d", [["w"]])
     with pytest.raises(TrainingError, match="no layer to learn from with candidates"):
         train([one], settings=CandidatesSettings(), out=tmp_path / "model")
+
+
+def test_samples_and_candidates_are_not_asked_for_at_once(tmp_path: Path) -> None:
+    typed = ["import", "entities", "runs", "--name", "llm", "--corpus", "c", "--out", str(tmp_path / "out")]
+    ended = CliRunner().invoke(app, [*typed, "--samples", "--candidates"])
+    assert (ended.exit_code, "leave --candidates out" in ended.stderr) == (2, True)
 
 
 def test_a_group_of_spans_of_spacy_comes_with_its_scores(tmp_path: Path) -> None:

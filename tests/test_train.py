@@ -25,6 +25,7 @@ from concord.flows.runfolder.locks import locked
 from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
 from concord.flows.training.train_model import TrainJob, check_search, train_model
+from concord.flows.training.tuning import tune_consistency
 from concord.schemas.blocks import Table
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
@@ -33,13 +34,16 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import TrainReport
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
+from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
 from concord.workers.learning.trainers.selection import judged
 from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.known_weights import known_weights
+from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
+from concord.workers.synthesis.layered import MADE_LAYER, with_layer
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked
@@ -299,6 +303,27 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
     assert again.model_digest == whole.model_digest
     assert again.search is not None
     assert [step.step for step in again.search.steps] == tried
+
+
+def test_answers_of_a_layer_are_tuned_by_the_model_that_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a ladder has trained another model without the held-out documents."""
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(with_layer(synthesize(20, seed=0, kind="news")), tmp_path / "corpus", source="test")
+    tuned = list[str]()
+
+    def kept(documents: Sequence[Document], model: CrfModel, *others: Any, **options: Any) -> Any:
+        tuned.append(model.manifest.training["trainer"])
+        return tune_consistency(documents, model, *others, **options)
+
+    monkeypatch.setattr(concord.flows.training.train_model, "tune_consistency", kept)
+    options = SgdSettings(layers=(MADE_LAYER,), features="kinds", passes=1, rate=1e-6, c2=0.3, dropout=0.0)
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "effort": "best", "minutes": 1e-9}
+    report = train_model(TrainJob.model_validate({**given, "trainer": "sgd", "settings": options}))
+    assert report.layers is not None
+    assert not report.layers.learned
+    assert tuned == [ANSWERING]
 
 
 def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import typer
 from concord.flows.cli.arguments import AnswersFile, AnswersForm, LabelMap, ModelOut, Overwrite, Set
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.cli.tree import CommandTree
+from concord.schemas.errors import UsageError
 from concord.schemas.reports import CrfsuiteReport, EntitiesReport, OnnxReport, ScoresReport
 from concord.workers.models.settings import ScoresSettings
 
@@ -67,6 +68,8 @@ def entities(
     from concord.flows.commands.layering import import_entities
     from concord.workers.corpus.taggers import Reading
 
+    if candidates and samples:
+        raise UsageError("--samples makes candidates of their own of what several runs gave; leave --candidates out")
     return import_entities(
         source,
         out,

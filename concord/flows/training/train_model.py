@@ -300,7 +300,7 @@ def _tune(
     """
     sure = choice.answers is not None
     with scratch_folder() as folder:
-        model = choice.tuning_model
+        model = None if sure else choice.tuning_model  # beside answers as they are the candidate is not the model
         if model is None:
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:

@@ -246,12 +246,10 @@ class TaggerAnswers:
             self._textless.setdefault(record.doc_id, []).append(record)
         self._count = len(whole)
         self._tally, self._names, self.reading = tally, names, reading
-        self._by_id = {answer.doc_id: i for i, answer in enumerate(self._answers)}
-        self._all_by_id = dict[str, list[int]]()
+        self._by_id = dict[str, list[int]]()
+        self._by_text = dict[bytes, list[int]]()
         for i, answer in enumerate(self._answers):
-            self._all_by_id.setdefault(answer.doc_id, []).append(i)
-        self._by_text: dict[bytes, list[int]] = {}
-        for i, answer in enumerate(self._answers):
+            self._by_id.setdefault(answer.doc_id, []).append(i)
             self._by_text.setdefault(_digest(_solid(answer.text)), []).append(i)
             tally.labels.update(span.label for span in answer.spans)
         self._used: set[int] = set()
@@ -329,7 +327,7 @@ class TaggerAnswers:
 
     def _windows(self, document: Document, solid: str) -> list[_AnswerPart]:
         """The answers to a document, to its text or parts of it, each part where it stands after the one before."""
-        own = self._all_by_id.get(document.doc_id, []) or self._by_text.get(_digest(solid), [])
+        own = self._by_id.get(document.doc_id, []) or self._by_text.get(_digest(solid), [])
         self._used.update(own)
         parts, low = list[_AnswerPart](), -1
         for answer in [*(self._answers[i] for i in own), *self._by_their_id(document)]:
@@ -378,7 +376,7 @@ class TaggerAnswers:
 
     def _find(self, doc_id: str, digest: bytes) -> TaggerAnswer | None:
         same = self._by_text.get(digest, [])
-        own = self._by_id.get(doc_id)
+        own = next(reversed(self._by_id.get(doc_id, [])), None)
         if own is not None and own in same:
             self._used.add(own)
             return self._answers[own]

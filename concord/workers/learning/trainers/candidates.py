@@ -139,7 +139,7 @@ def _calibrated(
 
 
 def _beside_answers(documents: Sequence[Document], model: CandidatesModel) -> dict[str, float]:
-    """F1 of the best sets, and of the layer's own answers, which may be better than what its candidates say."""
+    """F1 of the best sets, by the chain alone, and of the layer's own answers, which may be better than these."""
     layer, labels = model.calibration.layer, labels_of(documents, model.labels.names)
     answers = answer_counts(documents, labels, f"{LAYER}{layer}", model.calibration.names)
     counts = {OF_SETS: viterbi_counts(model, documents, labels), OF_ANSWERS: answers}
