@@ -30,8 +30,8 @@ INDENTED = re.compile(r"^(?: {4}|>>>|\.\.\. ).*$", re.MULTILINE)
 PROPER = frozenset({
     "AnyStyle", "BioCreative", "CoNLL", "DataTurks", "DerSimonian", "DuckDB", "GeoNames", "GiB", "GloVe", "HiGHS",
     "KiB", "KubeRay", "LangExtract", "MaliVai", "McCallum", "MiB", "MiniLM", "NaN", "NeurIPS", "NonLoc", "NumPy",
-    "OpenMP", "PostgreSQL", "PubMed", "PubTator", "PyArrow", "PyPI", "RayCluster", "RoBERTa", "SemVer", "SemiCRF",
-    "TiMBL", "WebAnno",
+    "OntoNotes", "OpenMP", "PostgreSQL", "PubMed", "PubTator", "PyArrow", "PyPI", "RayCluster", "RoBERTa", "SemVer",
+    "SemiCRF", "TiMBL", "WebAnno",
 })
 # fmt: on
 """Names of people, programs, units and corpora that are written so."""
