@@ -26,8 +26,7 @@ import numpy as np
 from common import known_figures, save
 from corpora import documents_of
 
-from concord.flows.commands.judging import judged_beside
-from concord.flows.commands.learning import AsTrained
+from concord.flows.training.judging import AsTrained, judged_beside
 from concord.schemas.audit import JudgementReport
 from concord.schemas.decoded import Budget
 from concord.schemas.document import Batch, Document

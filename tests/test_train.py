@@ -17,6 +17,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import concord.flows.training.best_model
+import concord.flows.training.ladder_rules
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
@@ -24,15 +25,22 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
 from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
+from concord.flows.training.ladder_rules import LadderRules, with_rules
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.flows.training.tuning import tune_consistency
 from concord.schemas.blocks import Table
-from concord.schemas.document import Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.requests import TrainRequest
 from concord.schemas.settings import TrainerSettings, Validation
-from concord.schemas.train_report import TrainReport
+from concord.schemas.train_report import SearchReport, TrainReport
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.evaluation.figures import f1_of_counts
+from concord.workers.inference.core.prepared import Prepared
+from concord.workers.inference.registry import Decoder
+from concord.workers.learning.trainers.entity_counts import entity_counts, viterbi_counts
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
@@ -41,6 +49,7 @@ from concord.workers.learning.trainers.trainer import Progress, Trainer, Trainin
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
+from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
 from concord.workers.synthesis.layered import MADE_LAYER, with_layer
@@ -241,8 +250,10 @@ def test_a_training_that_chooses_says_what_it_tried_and_what_to_expect(
     settings = parse_manifest(tmp_path / "model" / MANIFEST).settings
     assert (settings["features"], settings["passes"], settings["c2"]) == ("kinds", 1, 0.3)
     assert {step.step for step in search.steps} == {
-        *("base", "min_freq 2", "dropout 0", "dropout 0.5", "scheme bilou", "models averaged")
+        *("base", "min_freq 2", "dropout 0", "dropout 0.5", "scheme bilou", "models averaged"),
+        "rules mined: none holds",
     }
+    assert (search.rules, report.rules) == (None, None)
     assert (search.documents, search.held_out) == (
         14,
         6,
@@ -260,11 +271,12 @@ def test_a_training_that_chooses_says_what_it_tried_and_what_to_expect(
     said = " ".join(str(getattr(block, "text", "")) for block in search.lines())
     assert "expect an F1 of" in said
     assert "on 6 documents that had no part in the choice" in said
-    in_time = request.model_copy(update={"out": str(tmp_path / "second"), "minutes": 1e-9})
-    hurried = train_model(in_time).search
-    assert hurried is not None
-    assert [step.step for step in hurried.steps] == ["base"]
-    assert len(hurried.untried) == len(search.steps) - 1
+    for limit in ("minutes", "cpu_seconds"):
+        in_time = request.model_copy(update={"out": str(tmp_path / limit), limit: 1e-9})
+        hurried = train_model(in_time).search
+        assert hurried is not None
+        assert [step.step for step in hurried.steps] == ["base"]
+        assert len(hurried.untried) == len(search.steps) - 1
 
 
 def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
@@ -292,17 +304,60 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
     assert whole.search is not None
     kept_trials = tmp_path / ".b.trials"
     trials = kept_trials.read_bytes()
-    hurried = train_model(job.model_copy(update={"minutes": 1e-9})).search
-    assert hurried is not None
     tried = [step.step for step in whole.search.steps]
-    assert [step.step for step in hurried.steps] == tried[:2], "what was tried before takes no time"
+    for limit, done in (("cpu_seconds", 1), ("minutes", 2)):
+        shutil.rmtree(tmp_path / "b", ignore_errors=True)
+        kept_trials.write_bytes(trials)
+        hurried = train_model(job.model_copy(update={limit: 1e-9})).search
+        assert hurried is not None
+        assert [step.step for step in hurried.steps] == tried[:done], "what was tried before takes no minutes"
     shutil.rmtree(tmp_path / "b")
     kept_trials.write_bytes(trials)
     again = train_model(job)
-    assert len(trained) == 3 + len(whole.search.steps) - 2
+    assert len(trained) == 3 + len(whole.search.steps) - 3, "two were tried before, and rules are no training"
     assert again.model_digest == whole.model_digest
     assert again.search is not None
     assert [step.step for step in again.search.steps] == tried
+
+
+def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(100, seed=0, kind="citations"), tmp_path / "corpus", source="test")
+    options = SgdSettings(features="kinds", passes=1, c2=0.3, min_freq=1, dropout=0.0, scheme="corpus")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    job = TrainJob.model_validate({**given, "out": str(tmp_path / "model"), "settings": options})
+    made = list[tuple[Model, list[Document]]]()
+
+    def dies(report: SearchReport, rules: LadderRules, model: Model, inside: Any, outside: list[Document]) -> Any:
+        made.append((model, outside))
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        return with_rules(report, rules, model, inside, outside)
+
+    monkeypatch.setattr(concord.flows.training.best_model, "with_rules", dies)
+    with pytest.raises(KeyboardInterrupt):
+        train_model(job)
+    monkeypatch.delattr(concord.flows.training.ladder_rules, "judged_beside")
+    report, decoder = train_model(job), Decoder.of("certify")
+    assert report.search is not None
+    assert report.search.rules is not None
+    step = report.search.steps[-1]
+    assert (step.step, step.is_kept, report.search.untried) == ("rules mined", True, ())
+    assert report.rules == str(tmp_path / "model" / "constraints.yaml")
+    rules = load_constraints(report.rules)
+    assert len(rules.templates) == report.search.rules.rules
+    model, outside = made[1]
+    assert [document.doc_id for document in outside] == [f"citations-{number:09}" for number in range(80, 100)]
+    batch = Batch.of(outside)
+    problems = build_problems(batch, model.potentials(batch), model.labels, rules.bind(model.labels))
+    answers = [decoder(Prepared.of(problem), "") for problem in problems]
+    counts = entity_counts(outside, model.labels, model.labels.names, np.concatenate([own.labels for own in answers]))
+    assert report.search.rules.f1 == f1_of_counts(counts.sum(axis=0))
+    assert report.search.f1 == f1_of_counts(viterbi_counts(model, outside, model.labels).sum(axis=0))
+    assert report.search.rules.gain == pytest.approx(report.search.rules.f1 - report.search.f1)
+    assert f"--constraints {report.rules}" in str(report)
 
 
 def test_answers_of_a_layer_are_tuned_by_the_model_that_gives_them(
@@ -341,6 +396,7 @@ def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Pat
     ("changes", "fault"),
     [
         ({"minutes": 5.0}, "--minutes is for --effort best"),
+        ({"cpu_seconds": 5.0, "effort": "quick"}, "--cpu-seconds is for --effort best"),
         ({"minutes": 5.0, "effort": "best", "trainer": "trigram"}, "--minutes is for --effort best"),
         ({"effort": "best", "trainer": "taggers"}, "reads no gold labels"),
         ({"context": {"workers": 2}}, "--ray, --workers and --largest-sample are for --effort best"),

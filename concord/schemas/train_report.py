@@ -10,6 +10,9 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, TableRow, 
 from concord.schemas.gains import Gain, points, points_between
 from concord.schemas.shown import Report
 
+RULES_FILE = "constraints.yaml"
+"""File in the folder of a model with the rules that were mined for it."""
+
 
 class StepRow(Report):
     """A step of ``concord train --effort best``; figures are fractions.
@@ -30,6 +33,17 @@ class StepRow(Report):
     is_kept: bool
 
 
+class RulesReport(Gain):
+    """What mined rules that help gain over the chosen model, on the documents that had no part in the choice.
+
+    - ``rules``: number of rules.
+    - ``f1``: entity F1 under them, a fraction.
+    """
+
+    rules: int
+    f1: float
+
+
 class SearchReport(Gain):
     """How a model was chosen, and what to expect of it; figures are fractions.
 
@@ -39,6 +53,7 @@ class SearchReport(Gain):
     - ``held_out``: number of documents that had no part in the choice.
     - ``base_f1``, ``f1``: entity F1 on these, of the base and of what was chosen.
     - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
+    - ``rules``: what mined rules gain beside it; null where none help.
     """
 
     steps: tuple[StepRow, ...]
@@ -48,6 +63,7 @@ class SearchReport(Gain):
     base_f1: float
     f1: float
     tokens_a_second: float
+    rules: RulesReport | None = None
 
     def lines(self) -> Iterator[AnyBlock]:
         """A line for each step (F1 and gain in points; those kept are strong), and what to expect."""
@@ -60,6 +76,9 @@ class SearchReport(Gain):
             f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents "
             "that had no part in the choice"
         )
+        if self.rules is not None:
+            gain = " points, ".join(self.rules.gain_cells)
+            yield Remark(f"under {self.rules.rules:,} mined rules expect {self.rules.f1:.2%} ({gain})")
         yield Remark(f"labels {self.tokens_a_second:,.0f} tokens a CPU second by Viterbi")
 
 
@@ -263,6 +282,7 @@ class TrainReport(Report):
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
     - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
     - ``registered``: name and version in MLflow's registry; null if the model was not registered.
+    - ``rules``: file of mined rules that help the model; null where there is none.
     - ``remarks``: what the trainer says of ``figures``; not in the JSON.
     """
 
@@ -284,6 +304,7 @@ class TrainReport(Report):
     mlflow_run: str
     mlflow_page: str | None = None
     registered: str | None
+    rules: str | None = None
     remarks: tuple[Remark, ...] = Field((), exclude=True)
 
     def blocks(self) -> Iterator[AnyBlock]:
@@ -309,6 +330,8 @@ class TrainReport(Report):
         rows += [row(name, f"{value:,.6g}") for name, value in self.figures.items()]
         yield Table(figure_columns("model", "value"), tuple(rows), detail=True)
         yield Remark(f"model in {self.out}{registered}")
+        if self.rules is not None:
+            yield Remark(f"the mined rules that help it: --constraints {self.rules}")
         if self.mlflow_page is not None:
             yield Remark(f"MLflow run {self.mlflow_run}", link=self.mlflow_page)
 

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 from concord.flows.commands.requests import WeighRequest
 from concord.flows.labelling.sources import open_model, read_documents
 from concord.flows.screen.progress import meter
+from concord.flows.training.judging import AsTrained
 from concord.schemas.audit import LearningReport
 from concord.schemas.run_context import RunContext
-from concord.schemas.settings import TrainerSettings, Validation
+from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
 from concord.workers.learning.weights.unseen import Unseen
@@ -62,15 +62,6 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
         *(found, found.gain, settings), passes=found.passes, validation=validation, dropped=dropped
     )
     return WeightsReport(weights, report)
-
-
-class AsTrained(NamedTuple):
-    """Training of a model: the trainer's name, the trainer, its settings, and the temperature that it got."""
-
-    name: str
-    trainer: Trainer
-    settings: TrainerSettings
-    temperature: float
 
 
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:

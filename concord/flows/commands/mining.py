@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, TypeVar
 
 from concord.flows.cluster.cluster import cluster
 from concord.flows.cluster.counting import M, P, count_all
-from concord.flows.commands.judging import judged_beside
 from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
 from concord.flows.inputs.jobs import folder_place, source_place
 from concord.flows.inputs.output_places import check_file_place
 from concord.flows.labelling.sources import read_documents
 from concord.flows.screen.progress import meter
+from concord.flows.training.judging import helping, judged_beside
 from concord.flows.work.done import Workers
-from concord.schemas.audit import HelpfulRule, JudgementReport, MinedRule, MineReport
+from concord.schemas.audit import JudgementReport, MinedRule, MineReport
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.settings import TextSettings, Validation
@@ -166,19 +166,10 @@ def _written(
 ) -> tuple[DeclaredConstraints, dict[str, str]]:
     """Constraints for the file, and the comment above each."""
     comments = {rule.report.name: rule.comment for rule in rules}
-    helping = {} if judgement is None else {rule.name: rule for rule in judgement.rules}
-    comments |= {name: f"{comments[name]}; {_help(rule)}" for name, rule in helping.items()}
-    if write_all:
+    if judgement is None:
         return holding, comments
-    weights = {name: rule.weight for name, rule in helping.items()}
-    return with_weights(holding.only(helping), weights), comments
-
-
-def _help(rule: HelpfulRule) -> str:
-    return (
-        f"helps: changes {rule.documents:,} documents that it was not counted in, {rule.gain:+.2%} "
-        f"({rule.low:+.2%} to {rule.high:+.2%}), at {rule.weight:.2f} nats"
-    )
+    comments |= {rule.name: f"{comments[rule.name]}; {rule.sentence}" for rule in judgement.rules}
+    return (holding if write_all else helping(holding, judgement)), comments
 
 
 def _verdict(judgement: JudgementReport | None) -> Iterator[str]:

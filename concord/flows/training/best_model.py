@@ -18,10 +18,13 @@ import numpy as np
 from concord.flows.cluster.cluster import cluster
 from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
+from concord.flows.training.ladder_rules import RULES_STEP, rules_that_help, with_rules
 from concord.flows.training.trial_file import TrialFile
+from concord.flows.training.tuning import learn_temperature
 from concord.flows.work.done import PoolWork
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError, TrainingError
+from concord.schemas.labels import LabelError
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import Validation
 from concord.schemas.train_report import SearchReport, StepRow
@@ -37,8 +40,9 @@ from concord.workers.learning.trainers.selection import (
     expected,
     judged,
 )
+from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Train
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, temperature_of, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 
 RESERVE = 3.0
@@ -46,6 +50,12 @@ RESERVE = 3.0
 
 That are its trials, two trainings for the figure to expect, of which one tunes label consistency, too, and the model's.
 """
+RULES_COST = 0.8
+"""Cost of mining and judging rules, as a multiple of the trials of the model that they are for.
+
+With `RESERVE` that is two trainings to judge, one for the model, and mining.
+"""
+
 LEAST_DOCUMENTS = 10
 """Least number of documents: two have no part in the choice, and each part of the others has one."""
 
@@ -55,22 +65,50 @@ class BestModel(NamedTuple):
 
     - ``report``: of the search.
     - ``tuning_model``: a model of it that has not seen the documents with no part in the choice.
+    - ``temperature``: of that model, by these documents.
+    - ``rules``: text of a file of mined rules that help it; None where none does.
     """
 
     candidate: TrainerChoice
     report: SearchReport
     tuning_model: Model
+    temperature: TemperatureFit
+    rules: str | None = None
+
+
+class SearchLimits(NamedTuple):
+    """How long a search may take: no step begins that would not be done, with all that follows, within both.
+
+    - ``minutes``: of this call, by the clock; None for any number.
+    - ``cpu_seconds``: of the steps that were judged, also by earlier calls, whatever their workers were; None likewise.
+    """
+
+    minutes: float | None = None
+    cpu_seconds: float | None = None
+
+
+NO_LIMITS = SearchLimits()
 
 
 class _Clock:
     """Is there time for a step?"""
 
-    def __init__(self, minutes: float | None) -> None:
-        self._end = None if minutes is None else time.monotonic() + 60.0 * minutes
-        self.base_seconds = math.inf
+    def __init__(self, limits: SearchLimits) -> None:
+        self._end = None if limits.minutes is None else time.monotonic() + 60.0 * limits.minutes
+        self._cpu_left = math.inf if limits.cpu_seconds is None else limits.cpu_seconds
+        self._base_seconds = math.inf
 
-    def has_time(self, cost: float) -> bool:
-        return self._end is None or time.monotonic() + cost * RESERVE * self.base_seconds <= self._end
+    def count(self, step: LadderStep) -> None:
+        """Takes off what a step has cost."""
+        self._cpu_left -= step.cpu_seconds
+        if step.gain is None:
+            self._base_seconds = step.cpu_seconds
+
+    def has_time(self, cost: float, *, is_known: bool) -> bool:
+        """Is there time for a step of so many times the base's cost? If its judgement is known, it takes no minutes."""
+        seconds = cost * RESERVE * self._base_seconds
+        in_time = is_known or self._end is None or time.monotonic() + seconds <= self._end
+        return in_time and (math.isinf(self._cpu_left) or seconds <= self._cpu_left)
 
 
 class LadderJudge:
@@ -145,14 +183,13 @@ def best_model(
     out: Path,
     corpus: str,
     validation: Validation,
-    minutes: float | None,
+    limits: SearchLimits = NO_LIMITS,
     context: RunContext = HERE,
 ) -> BestModel:
     """Climbs the ladder from a base, and measures what it ends at.
 
     - ``out``: folder of the model, beside which trials are kept.
     - ``corpus``: digest of the documents.
-    - ``minutes``: no step begins that would not be done, with all that follows, in so much time.
 
     Raises `TrainingError` for too few documents, the errors of training, `ShardsError` for a step that failed on Ray,
     `ClusterError` and `OutputError`.
@@ -162,22 +199,38 @@ def best_model(
             f"{len(documents)} documents are too few to choose by; --effort best wants {LEAST_DOCUMENTS} or more"
         )
     inside, outside = divided(documents, LATER_SHARE, validation)
-    trials, clock = TrialFile(out, [corpus, validation]), _Clock(minutes)
+    trials, clock = TrialFile(out, [corpus, validation]), _Clock(limits)
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
-            if step.gain is None:
-                clock.base_seconds = step.cpu_seconds
+            clock.count(step)
             bar.advance(note=f"{step.name}: F1 {step.trial.value:.2%}{', kept' if step.is_kept else ''}")
 
         judge = LadderJudge(inside, validation, trials, workers)
 
         def has_time(candidate: TrainerChoice, cost: float) -> bool:
-            return judge.knows(candidate) or clock.has_time(cost)
+            return clock.has_time(cost, is_known=judge.knows(candidate))
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
-    return BestModel(ladder.best, _report(ladder, figures), figures.model)
+    report = _report(ladder, figures)
+    fit = _temperature(outside, ladder.best, figures.model)
+    if ladder.best.settings.learning != "l":
+        return BestModel(ladder.best, report, figures.model, fit)
+    if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
+        report = report.model_copy(update={"untried": (*report.untried, RULES_STEP)})
+        return BestModel(ladder.best, report, figures.model, fit)
+    rules = rules_that_help(inside, ladder.best, fit.temperature, validation, trials)
+    report = with_rules(report, rules, tempered(figures.model, fit.temperature), inside, outside)
+    return BestModel(ladder.best, report, figures.model, fit, rules.text)
+
+
+def _temperature(documents: Sequence[Document], chosen: TrainerChoice, model: Model) -> TemperatureFit:
+    """The temperature of a model by documents that it has not seen."""
+    try:
+        return learn_temperature(documents, model, chosen.settings.learning)
+    except LabelError as error:
+        return TemperatureFit(temperature_of(model), 0, kept_for=f"a label is too rare to hold documents out: {error}")
 
 
 def _train_named(name: str) -> Train:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
@@ -24,7 +24,7 @@ from concord.flows.tracking.tracking import (
     Run,
     Tracking,
 )
-from concord.flows.training.best_model import best_model
+from concord.flows.training.best_model import SearchLimits, best_model
 from concord.flows.training.progressive import choose, search_of, track
 from concord.flows.training.trial_file import TrialFile, forget
 from concord.flows.training.tuning import (
@@ -42,6 +42,7 @@ from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import (
+    RULES_FILE,
     LayersReport,
     SampleRow,
     SearchReport,
@@ -72,7 +73,6 @@ from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 
 NOTHING_HELD_OUT = TemperatureFit(1.0, 0, kept_for="no documents with gold labels are held out to learn one")
-UNDER_CONSTRAINTS = TemperatureFit(1.0, 0, kept_for="constraints were weighed at the scores as they are")
 
 
 class TrainJob(TrainRequest):
@@ -93,6 +93,8 @@ class _ChosenSettings(NamedTuple):
     - ``layers``: ways to use layers of the corpus, where it is asked for.
     - ``tuning_model``: a model of the candidate that has not seen the documents by which label consistency is tuned;
       None where the choice has made none.
+    - ``temperature``: of the candidate, by documents that it has not seen; None where it was not learned.
+    - ``rules``: text of a file of mined rules that help; None where none do.
     """
 
     candidate: TrainerChoice
@@ -100,11 +102,18 @@ class _ChosenSettings(NamedTuple):
     samples: Sequence[SampleRow] = ()
     layers: LayersChoice | None = None
     tuning_model: Model | None = None
+    temperature: TemperatureFit | None = None
+    rules: str | None = None
 
     @property
     def answers(self) -> str | None:
         """The layer whose answers the model gives, as a feature set; None where the model learns."""
         return None if self.layers is None else self.layers.best.setting.answers
+
+    def beside(self, layers: LayersChoice | None) -> Self:
+        """The choice with that of layers; what is known of the candidate is not of a model that gives their answers."""
+        own = self._replace(layers=layers)
+        return own if own.answers is None else own._replace(tuning_model=None, temperature=None, rules=None)
 
     @property
     def train(self) -> Train:
@@ -121,8 +130,10 @@ def check_search(request: TrainRequest) -> None:
     if request.largest_sample is not None and _sampling(request) is None:
         able = " or ".join(name for name, trainer in TRAINERS.items() if trainer.sampling is not None)
         raise TrainingError(f"--largest-sample is for --effort best of trainer {able} alone; leave it out")
-    if request.minutes is not None and not (is_best and _sampling(request) is None):
-        raise TrainingError("--minutes is for --effort best of trainers that climb step by step; leave it out")
+    limits = {"--minutes": request.minutes, "--cpu-seconds": request.cpu_seconds}
+    given = [option for option, limit in limits.items() if limit is not None]
+    if given and not (is_best and _sampling(request) is None):
+        raise TrainingError(f"{given[0]} is for --effort best of trainers that climb step by step; leave it out")
     if is_best and not trainer_named(request.trainer).gold:
         raise TrainingError(
             f"--effort best: trainer {request.trainer} reads no gold labels that could judge; leave it out"
@@ -154,7 +165,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         layers = _judge_layers(request, documents)
         if layers is not None and layers.best.setting.settings is not None:
             request = request.model_copy(update={"settings": layers.best.setting.settings})
-        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)._replace(layers=layers)
+        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run).beside(layers)
         request = request.model_copy(update=choice.candidate._asdict())
         run.params(_params(request))
         for context, place in corpora_of(request).items():
@@ -164,13 +175,16 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         with staged(out) as folder:
             losses: dict[int, float] = {}
             model = _fit(documents, request, choice.train, folder, "training", losses)
-            fit, tuned = (NOTHING_HELD_OUT, None) if parts is None else _tune(request, documents, choice, *parts)
+            untuned = choice.temperature or NOTHING_HELD_OUT, None
+            fit, tuned = untuned if parts is None else _tune(request, documents, choice, *parts)
             calibration = temperature_report(fit)
             figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model, gold=gold)
             extras = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
+            if choice.rules is not None:
+                (folder / RULES_FILE).write_text(choice.rules)
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)
             manifest = update_manifest(
                 folder,
@@ -191,7 +205,8 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
+        report = _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
+        return report if choice.rules is None else report.model_copy(update={"rules": str(out / RULES_FILE)})
 
 
 def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
@@ -222,11 +237,12 @@ def _choose(
             out=out,
             corpus=corpus,
             validation=request.validation,
-            minutes=request.minutes,
+            limits=SearchLimits(request.minutes, request.cpu_seconds),
             context=request.context,
         )
         same_part = request.held_out_share == LATER_SHARE
-        return _ChosenSettings(best.candidate, best.report, tuning_model=best.tuning_model if same_part else None)
+        chosen = _ChosenSettings(best.candidate, best.report, temperature=best.temperature, rules=best.rules)
+        return chosen._replace(tuning_model=best.tuning_model) if same_part else chosen
     trials = TrialFile(out, search_of(corpus, sampling, request.settings))
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     settings, samples = choose(
@@ -298,16 +314,15 @@ def _tune(
 
     Beside answers of a layer it has to be better beyond chance, as all that is added to them.
     """
-    sure = choice.answers is not None
     with scratch_folder() as folder:
-        model = None if sure else choice.tuning_model  # beside answers as they are the candidate is not the model
+        model = choice.tuning_model
         if model is None:
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:
-            fit = UNDER_CONSTRAINTS if request.settings.learning != "l" else learn_temperature(outside, model)
+            fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
             counted = pair_counts(documents, model.labels)
             own = tempered(model, fit.temperature)
-            return fit, tune_consistency(outside, own, counted, beyond_chance=sure)
+            return fit, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None)
         except LabelError as error:
             raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
 
@@ -358,8 +373,8 @@ def _params(request: TrainJob) -> dict[str, object]:
 def _log_penalties(run: Run, request: TrainJob, out: Path, consistency: LabelConsistency | None) -> None:
     """Logs the costs of the label consistency, and of the constraints that were learned with the model."""
     sets: list[ConstraintSet] = [] if consistency is None else [consistency]
-    learned = trainer_named(request.trainer).constraints
-    if learned is not None and (out / learned).is_file():
+    learned = trainer_named(request.trainer).constraints or RULES_FILE
+    if (out / learned).is_file():
         sets.append(load_constraints(out / learned))
     if sets:
         run.text(known_weights_text(sets), PENALTIES_FILE)

@@ -50,8 +50,16 @@ class Tuned(NamedTuple):
         )
 
 
-def learn_temperature(documents: Sequence[Document], model: Model) -> TemperatureFit:
-    """The temperature of a model by documents that it has not seen; see `fit_temperature`."""
+UNDER_CONSTRAINTS = TemperatureFit(1.0, 0, kept_for="constraints were weighed at the scores as they are")
+
+
+def learn_temperature(documents: Sequence[Document], model: Model, learning: str = "l") -> TemperatureFit:
+    """The temperature of a model by documents that it has not seen; see `fit_temperature`.
+
+    - ``learning``: `TrainerSettings.learning`; a model that learned under constraints keeps its scores.
+    """
+    if learning != "l":
+        return UNDER_CONSTRAINTS
     with meter("learning temperature", None):
         return fit_temperature(documents, model)
 

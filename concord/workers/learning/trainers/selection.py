@@ -132,7 +132,16 @@ class Climb(NamedTuple):
     @property
     def best(self) -> TrainerChoice:
         """The candidate of the last step that was kept."""
-        return [step for step in self.steps if step.is_kept][-1].trial.setting
+        return self._kept.trial.setting
+
+    @property
+    def cost(self) -> float:
+        """CPU seconds of the best candidate's trials, as a multiple of the base's."""
+        return self._kept.cpu_seconds / max(self.steps[0].cpu_seconds, 1e-9)
+
+    @property
+    def _kept(self) -> LadderStep:
+        return [step for step in self.steps if step.is_kept][-1]
 
 
 def climb_ladder(

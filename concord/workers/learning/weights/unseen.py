@@ -38,7 +38,7 @@ from concord.workers.learning.estimation.constrained import answer, degrees, und
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.learning.weights.lasting import Answer, LastingAnswers
-from concord.workers.models.model import BringsRows
+from concord.workers.models.model import BringsRows, Model
 from concord.workers.storage.scratch import scratch_folder
 
 BATCH_DOCUMENTS = 50
@@ -97,13 +97,17 @@ def scored_by_others(
 ) -> list[Potentials]:
     """Scores of the documents ``outside`` by a model trained on those ``inside``. Raises the errors of `Unseen.of`."""
     with scratch_folder() as folder:
-        model = train(inside, settings=settings, out=folder / "model")
-        if isinstance(model, BringsRows):
-            raise TrainingError(
-                "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
-                "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
-            )
-        return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in outside]
+        return scores_among(train(inside, settings=settings, out=folder / "model"), outside, labels)
+
+
+def scores_among(model: Model, documents: Sequence[Document], labels: LabelSet) -> list[Potentials]:
+    """A model's scores of documents over labels that may be more than its own. Raises as `scored_by_others`."""
+    if isinstance(model, BringsRows):
+        raise TrainingError(
+            "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
+            "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
+        )
+    return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in documents]
 
 
 def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potentials:

@@ -1,21 +1,32 @@
-"""Judgement of mined rules, which ones help a model: the step of `concord constraints mine` before its file."""
+"""Judgement of mined rules, which ones help a model: by `concord constraints mine`, and `train --effort best`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
-from concord.flows.commands.learning import AsTrained
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
+from concord.schemas.settings import TrainerSettings
 from concord.workers.constraints.declared import DeclaredConstraints
+from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.learning.mining.judgement import Judgement, judged
 from concord.workers.learning.mining.miner import MinerHere
 from concord.workers.learning.mining.rules import KeptSettings
 from concord.workers.learning.search.folds import first_answered, first_judged, parts_of, round_of
+from concord.workers.learning.trainers.trainer import Trainer
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS
 from concord.workers.learning.weights.unseen import Unseen
+
+
+class AsTrained(NamedTuple):
+    """Training of a model: the trainer's name, the trainer, its settings, and the temperature that it got."""
+
+    name: str
+    trainer: Trainer
+    settings: TrainerSettings
+    temperature: float
 
 
 def judged_beside(
@@ -47,6 +58,12 @@ def judged_beside(
             progress=lambda said: bar.advance(note=said),
         )
     return _report(found, miner, made)
+
+
+def helping(rules: DeclaredConstraints, judgement: JudgementReport) -> DeclaredConstraints:
+    """Those of the rules that help, with the weights that the judgement gives them."""
+    weights = {rule.name: rule.weight for rule in judgement.rules}
+    return with_weights(rules.only(weights), weights)
 
 
 def _report(found: Judgement, miner: MinerHere, made: AsTrained) -> JudgementReport:
