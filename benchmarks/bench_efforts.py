@@ -1,9 +1,9 @@
 """What one command trains: ``concord train --effort quick``, ``normal`` and ``best``, on ten corpora.
 
 Each model learns from a corpus's training part and labels its development part, of which no choice knew. Figures: F1 of
-spans by Viterbi and certified under the model's label consistency and mined rules, the gain on the effort before with the 95 % interval
-of a paired bootstrap over documents, CPU seconds and peak memory of training, what ``best`` tried, gained and kept, and
-what it told to expect. Vectors and encoders are tried where their packages are installed (`concord list resources`).
+spans by Viterbi and certified under the model's label consistency and mined rules, the gain on the effort before with
+the 95 % interval of a paired bootstrap over documents, CPU seconds and peak memory of training, what ``best`` tried,
+gained and kept, and what it told to expect. Vectors and encoders are tried where their packages are installed (`concord list resources`).
 Corpora without a development part of their own learn from the first four fifths and label the last one.
 
     python benchmarks/bench_efforts.py             # all; what is there keeps its figures
