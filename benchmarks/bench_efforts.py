@@ -3,11 +3,12 @@
 Each model learns from a corpus's training part and labels its development part, of which no choice knew. Figures: F1 of
 spans by Viterbi and certified under the model's label consistency and mined rules, the gain on the effort before with
 the 95 % interval of a paired bootstrap over documents, CPU seconds and peak memory of training, what ``best`` tried,
-gained and kept, and what it told to expect. Vectors and encoders are tried where their packages are installed (`concord list resources`).
-Corpora without a development part of their own learn from the first four fifths and label the last one.
+gained and kept, and what it told to expect. Vectors and encoders are tried where their packages are installed (`concord
+list resources`). Corpora without a development part of their own learn from the first four fifths and label the last
+one.
 
     python benchmarks/bench_efforts.py             # all; what is there keeps its figures
-    python benchmarks/bench_efforts.py --minutes 20 news/quick news/normal news/best
+    python benchmarks/bench_efforts.py --cpu-seconds 3600 news/quick news/normal news/best
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ CORPORA = {
 def main() -> None:
     """Trains and judges the models that have no figures yet."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--minutes", help="of `--effort best`")
+    parser.add_argument("--cpu-seconds", help="of `--effort best`")
     parser.add_argument("names", nargs="*", metavar="CORPUS/EFFORT", help="such as news/normal (default: all)")
     chosen = parser.parse_args()
     every = [f"{name}/{effort}" for name in CORPORA for effort in EFFORTS]
@@ -58,16 +59,16 @@ def main() -> None:
     for model in chosen.names or every:
         if model not in known:
             name, effort = model.split("/")
-            known[model] = _measured(name, effort, chosen.minutes)
+            known[model] = _measured(name, effort, chosen.cpu_seconds)
             save("efforts", {"models": {one: known[one] for one in every if one in known}})
 
 
-def _measured(name: str, effort: str, minutes: str | None) -> dict[str, Any]:
+def _measured(name: str, effort: str, cpu_seconds: str | None) -> dict[str, Any]:
     """Figures of an effort on a corpus, and its gain on the effort before, whose run is there."""
     parts, before = CORPORA[name], EFFORTS[EFFORTS.index(effort) - 1] if effort != EFFORTS[0] else None
     train, test = corpus(parts.train), corpus(parts.test)
     model, run = (MADE / "efforts" / f"{name}-{effort}{end}" for end in ("", "-run"))
-    limit = ("--minutes", minutes) if minutes and effort == "best" else ()
+    limit = ("--cpu-seconds", cpu_seconds) if cpu_seconds and effort == "best" else ()
     trained = _command("train", "--corpus", train, "--out", model, "--effort", effort, *limit)
     rules = ("--constraints", model / "constraints.yaml") if trained.get("rules") else ()
     engine = ("--engine", "certify", "--workers", "0")

@@ -29,6 +29,7 @@ from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import (
     FOLDS,
+    RUNGS,
     Climb,
     Judged,
     LadderStep,
@@ -294,6 +295,23 @@ def test_a_step_without_time_is_named_and_not_tried(documents: list[Document], m
     assert [step.name for step in found.steps] == [name for name in every if name not in found.untried]
     assert set(found.untried) <= set(every)
     assert bool(found.untried) == (most < 6.0)
+
+
+def test_a_step_costs_a_multiple_of_the_best_candidate_before_it(documents: list[Document]) -> None:
+    ladder, costs = Ladder(documents, best_at(features="fields", members=1)), dict[str, float]()
+
+    def judge(candidate: TrainerChoice) -> Judged:
+        is_best = candidate.settings.model_dump()["features"] == "fields"
+        return ladder.judge(_with_members(candidate))._replace(cpu_seconds=5.0 if is_best else 2.0)
+
+    def has_time(candidate: TrainerChoice, cost: float) -> bool:
+        costs[candidate.trainer] = cost
+        return True
+
+    found = climb_ladder(documents, BASE, judge, has_time=has_time)
+    assert found.best.settings.model_dump()["features"] == "fields"
+    assert found.cost == 2.5
+    assert costs["ensemble"] == RUNGS["averages"].cost * 2.5
 
 
 def test_plain_labels_have_no_bilou(documents: list[Document]) -> None:

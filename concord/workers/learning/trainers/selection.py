@@ -52,6 +52,9 @@ FAMILIES = ("pos", "sentence", "mentions", CLUSTERS, ENTITIES)
 PAIR_SETS = (f"{OF_PAIRS}kinds", f"{OF_PAIRS}pos")
 """Feature sets of pairs of labels that are added."""
 
+LEAST_SECONDS = 1e-9
+"""What a step costs at least, in CPU seconds."""
+
 FACTOR = 3.0
 """Factor by which the prior's weight is multiplied or divided."""
 
@@ -110,7 +113,7 @@ class Rung(NamedTuple):
     """Steps that change one option.
 
     - ``option``: steps are left out where the user gives it, or the trainer does not have it; None for all trainers.
-    - ``cost``: of a step, as a multiple of the base's.
+    - ``cost``: of a step, as a multiple of the best candidate's before it.
     - ``changes``: what the steps change of the best candidate, for these documents, by their names.
     """
 
@@ -137,7 +140,7 @@ class Climb(NamedTuple):
     @property
     def cost(self) -> float:
         """CPU seconds of the best candidate's trials, as a multiple of the base's."""
-        return self._kept.cpu_seconds / max(self.steps[0].cpu_seconds, 1e-9)
+        return self._kept.cpu_seconds / max(self.steps[0].cpu_seconds, LEAST_SECONDS)
 
     @property
     def _kept(self) -> LadderStep:
@@ -165,24 +168,30 @@ def climb_ladder(
         gold_of(document)
     rungs = [rung for rung in RUNGS.values() if _is_open(rung, base.settings)]
     foresee(chain([base], _changed(rungs, base, documents, has_time)))
-    steps, untried, tried = [_first(base, judge)], list[str](), {base}
-    progress(steps[0])
-    best = steps[0].trial
+    first = _first(base, judge)
+    steps, untried, tried, best = [first], list[str](), {base}, first
+    progress(first)
+
+    def has_time_after(candidate: TrainerChoice, cost: float) -> bool:
+        """Is there time for a step that costs so many times what the best candidate does?"""
+        return has_time(candidate, cost * best.cpu_seconds / max(first.cpu_seconds, LEAST_SECONDS))
+
     for number, rung in enumerate(rungs, 1):
-        changes = list(rung.changes(best.setting, documents))
+        changes = list(rung.changes(best.trial.setting, documents))
         for place, (name, change) in enumerate(changes, 1):
-            candidate = change(best.setting)
+            setting = best.trial.setting
+            candidate = change(setting)
             if candidate in tried:
                 continue
-            if not has_time(candidate, rung.cost):
+            if not has_time_after(candidate, rung.cost):
                 untried.append(name)
                 continue
             tried.add(candidate)
-            same_rung = (change(best.setting) for _, change in changes[place:])
-            foresee(chain([candidate], same_rung, _changed(rungs[number:], best.setting, documents, has_time)))
-            steps.append(_step(name, candidate, best, judge))
+            same_rung = [change(setting) for _, change in changes[place:]]
+            foresee(chain([candidate], same_rung, _changed(rungs[number:], setting, documents, has_time_after)))
+            steps.append(_step(name, candidate, best.trial, judge))
             progress(steps[-1])
-            best = steps[-1].trial if steps[-1].is_kept else best
+            best = steps[-1] if steps[-1].is_kept else best
     return Climb(steps, untried)
 
 
@@ -357,10 +366,10 @@ RUNGS: dict[str, Rung] = {
     "passes": Rung(PASSES, 2.0, _passes),
     "scheme": Rung(SCHEME, 1.5, _schemes),
     "pairs": Rung(FEATURES, 2.5, _pairs),
+    "encoders": Rung("encoder", 12.0, _encoders),
     "averages": Rung(None, 6.0, _averages),
-    "encoders": Rung("encoder", 20.0, _encoders),
 }
-"""The ladder, cheapest steps first; one line each."""
+"""The ladder, cheapest steps first, but for averages, which make all that comes after them dearer; one line each."""
 
 
 class ExpectedFigures(NamedTuple):
