@@ -43,7 +43,7 @@ CORPORA = {
     "mails": Parts("mails-before", "mails-after"),
     "chunks": Parts("chunks-before", "chunks-after"),
     "citations": Parts("citations", "citations-dev"),
-    "nested citations": Parts("nested-citations", "nested-citations-dev"),
+    "nested-citations": Parts("nested-citations", "nested-citations-dev"),
     "references": Parts("references", "references-dev"),
 }
 

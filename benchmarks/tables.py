@@ -854,6 +854,7 @@ def _over(found: Mapping[str, Any]) -> str:
 
 SWEPT = {
     "news": "news (CoNLL-2003)",
+    "testa": "news (CoNLL-2003), testa",
     "posts": "posts (WNUT-17)",
     "abstracts": "abstracts (BC5CDR, words kept whole)",
     "mails": "mails (seminars)",
