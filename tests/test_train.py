@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 import concord.flows.training.best_model
 import concord.flows.training.ladder_rules
 import concord.flows.training.train_model
+import concord.workers.learning.trainers.selection
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
 from concord.flows.errors import RunFolderError
@@ -56,6 +57,8 @@ from concord.workers.synthesis.layered import MADE_LAYER, with_layer
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked
+
+LABELS = ("B-X", "I-X", "B-Y")
 
 
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
@@ -346,6 +349,7 @@ def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(
     step = report.search.steps[-1]
     assert (step.step, step.is_kept, report.search.untried) == ("rules mined", True, ())
     assert report.rules == str(tmp_path / "model" / "constraints.yaml")
+    assert "constraints.yaml" in parse_manifest(tmp_path / "model" / MANIFEST).files
     rules = load_constraints(report.rules)
     assert len(rules.templates) == report.search.rules.rules
     model, outside = made[1]
@@ -358,6 +362,30 @@ def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(
     assert report.search.f1 == f1_of_counts(viterbi_counts(model, outside, model.labels).sum(axis=0))
     assert report.search.rules.gain == pytest.approx(report.search.rules.f1 - report.search.f1)
     assert f"--constraints {report.rules}" in str(report)
+
+
+@pytest.mark.parametrize("of", ["layered", "plain", "no O"])
+@pytest.mark.parametrize("name", [name for name, own in TRAINERS.items() if own.gold and own.sampling is None])
+def test_every_ladder_ends_with_rules_or_says_why_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, of: str
+) -> None:
+    """Whatever the labels are and whatever the trainer's models score."""
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {})
+    made = {
+        "layered": lambda: with_layer(synthesize(12, seed=0, kind="news")),
+        "plain": lambda: synthesize(20, seed=0, kind="citations"),
+        "no O": lambda: [Document.build(f"{i}", [["a", "b", "c"]] * 2, labels=[LABELS] * 2) for i in range(12)],
+    }
+    write_corpus(made[of](), tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "effort": "best", "trainer": name}
+    settings = TRAINERS[name].settings().quick
+    search = train_model(TrainJob.model_validate({**given, "consistency": False, "settings": settings})).search
+    assert search is not None
+    base, *steps = search.steps
+    assert base.step == "base"
+    assert [step.step for step in steps] in ([], ["rules mined"], ["rules mined: none holds"])
+    assert search.untried == ()
 
 
 def test_answers_of_a_layer_are_tuned_by_the_model_that_gives_them(

@@ -42,7 +42,7 @@ from concord.workers.learning.trainers.selection import (
 )
 from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Train
-from concord.workers.models.model import Model, temperature_of, tempered
+from concord.workers.models.model import BringsRows, Model, temperature_of, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 
 RESERVE = 3.0
@@ -215,7 +215,7 @@ def best_model(
         figures = expected(inside, outside, base, ladder.best, _train_named)
     report = _report(ladder, figures)
     fit = _temperature(outside, ladder.best, figures.model)
-    if ladder.best.settings.learning != "l":
+    if ladder.best.settings.learning != "l" or isinstance(figures.model, BringsRows):
         return BestModel(ladder.best, report, figures.model, fit)
     if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
         report = report.model_copy(update={"untried": (*report.untried, RULES_STEP)})

@@ -105,10 +105,10 @@ def with_rules(
     found, seconds = rules.judgement, round(rules.cpu_seconds, 3)
     if found is None:
         best = [step.f1 for step in report.steps if step.is_kept][-1]
-        nothing = {"f1": best, "gain": 0.0, "low": 0.0, "high": 0.0, "cpu_seconds": seconds, "is_kept": False}
-        return report.model_copy(
-            update={"steps": (*report.steps, StepRow(step=f"{RULES_STEP}: none holds", **nothing))}
+        step = StepRow(
+            step=f"{RULES_STEP}: none holds", f1=best, gain=0.0, low=0.0, high=0.0, cpu_seconds=seconds, is_kept=False
         )
+        return report.model_copy(update={"steps": (*report.steps, step)})
     step = StepRow.from_results(
         found,
         step=RULES_STEP,

@@ -191,6 +191,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
                 kind=manifest.kind,
                 metrics=metrics,
                 extras=extras,
+                files=() if choice.rules is None else (RULES_FILE,),
                 tokenizer=tokenizer,
                 temperature=fit.temperature,
             )
