@@ -101,6 +101,7 @@ OUT = {
     "workers/evaluation/randomization.py": "mines constraints, which are in the key",
     "workers/constraints/constraint_writer.py": "writes constraints, which are in the key",
     "workers/constraints/file_schema.py": "tells editors what constraints look like",
+    "workers/features/made_resources.py": "trains: what it learns is in the model's digest",
     "workers/features/attributes.py": "trains: what it learns is in the model's digest",
     "schemas/codl.py": "settings of training, which are in the model's digest",
     "workers/features/incidence.py": "trains: what it learns is in the model's digest",

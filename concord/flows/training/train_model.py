@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
@@ -56,6 +56,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
+from concord.workers.features.resources import licences_of
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
@@ -182,7 +183,10 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
             consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model, gold=gold)
-            extras = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
+            extras: dict[str, Any] = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
+            named = {option: request.settings.places([option]) for option in request.settings.files}
+            if licences := licences_of(named):
+                extras["licences"] = licences
             if choice.rules is not None:
                 (folder / RULES_FILE).write_text(choice.rules)
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)

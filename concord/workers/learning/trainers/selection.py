@@ -245,6 +245,15 @@ def _and(name: str) -> SettingsChange:
     return change
 
 
+def _beside(option: str, name: str, usual: tuple[str, ...] = ()) -> SettingsChange:
+    """Adds a resource to those that an option has, or has by default."""
+
+    def change(best: TrainerChoice) -> TrainerChoice:
+        return _with(**{option: (*(_value(best, option) or usual), name)})(best)
+
+    return change
+
+
 def _value(best: TrainerChoice, option: str) -> Any:
     return getattr(best.settings, option)
 
@@ -286,7 +295,7 @@ def _lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple
     """Lists of phrases that are there by name."""
     del best, documents
     for name in available(ResourceKind.GAZETTEERS):
-        yield f"gazetteer {name}", _with(**{LISTS: (name,)})
+        yield f"gazetteer {name}", _beside(LISTS, name)
 
 
 def _clusters(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
@@ -294,7 +303,7 @@ def _clusters(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tu
     del documents
     for name in available(ResourceKind.CLUSTERS):
         if name != WORD_TABLE_NAME and CLUSTERS in _value(best, FEATURES).split("+"):
-            yield f"clusters {name}", _with(clusters=(WORD_TABLE_NAME, name))
+            yield f"clusters {name}", _beside(CLUSTERS, name, (WORD_TABLE_NAME,))
 
 
 def _vectors(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
