@@ -535,14 +535,6 @@ class HelpfulRule(Gain):
     weight: float
     documents: int
 
-    @property
-    def sentence(self) -> str:
-        """What it gains, for the comment above it."""
-        return (
-            f"helps: changes {self.documents:,} documents that it was not counted in, {self.gain:+.2%} "
-            f"({self.low:+.2%} to {self.high:+.2%}), at {self.weight:.2f} nats"
-        )
-
 
 class JudgementReport(FigureEffect):
     """The mined rules that help models on documents that neither the models nor the counting saw.

@@ -184,11 +184,7 @@ class TrainRequest(FlowRequest):
         gt=0,
         description="With --effort best: begin no step that would not be done in so many minutes (default: try all).",
     )
-    cpu_seconds: float | None = Field(
-        None,
-        gt=0,
-        description="With --effort best: the same for CPU seconds, those of earlier calls and of all workers included.",
-    )
+    cpu_seconds: float | None = Field(None, gt=0, description="Like --minutes: CPU seconds of all calls and workers.")
     consistency: bool = Field(
         default=True,
         description="Learn label consistency, tuned on documents that the model has not learned from.",

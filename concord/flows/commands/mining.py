@@ -13,7 +13,7 @@ from concord.flows.inputs.jobs import folder_place, source_place
 from concord.flows.inputs.output_places import check_file_place
 from concord.flows.labelling.sources import read_documents
 from concord.flows.screen.progress import meter
-from concord.flows.training.judging import helping, judged_beside
+from concord.flows.training.judging import help_comment, helping, judged_beside
 from concord.flows.work.done import Workers
 from concord.schemas.audit import JudgementReport, MinedRule, MineReport
 from concord.schemas.errors import CorpusError, UsageError
@@ -168,7 +168,7 @@ def _written(
     comments = {rule.report.name: rule.comment for rule in rules}
     if judgement is None:
         return holding, comments
-    comments |= {rule.name: f"{comments[rule.name]}; {rule.sentence}" for rule in judgement.rules}
+    comments |= {rule.name: f"{comments[rule.name]}; {help_comment(rule)}" for rule in judgement.rules}
     return (holding if write_all else helping(holding, judgement)), comments
 
 

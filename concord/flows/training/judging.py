@@ -66,6 +66,14 @@ def helping(rules: DeclaredConstraints, judgement: JudgementReport) -> DeclaredC
     return with_weights(rules.only(weights), weights)
 
 
+def help_comment(rule: HelpfulRule) -> str:
+    """What a rule gains, for the line above it."""
+    return (
+        f"helps: changes {rule.documents:,} documents that it was not counted in, {rule.gain:+.2%} "
+        f"({rule.low:+.2%} to {rule.high:+.2%}), at {rule.weight:.2f} nats"
+    )
+
+
 def _report(found: Judgement, miner: MinerHere, made: AsTrained) -> JudgementReport:
     settings = cast("KeptSettings", miner.task.settings)
     rules = [

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from concord.flows.screen.progress import meter
-from concord.flows.training.judging import AsTrained, helping, judged_beside
+from concord.flows.training.judging import AsTrained, help_comment, helping, judged_beside
 from concord.flows.training.trial_file import TrialFile
 from concord.schemas.audit import JudgementReport
 from concord.schemas.decoded import Budget
@@ -60,7 +60,7 @@ class LadderRules(NamedTuple):
         """Text of a file of the rules; None where none helps."""
         if self.judgement is None or not self.judgement.rules:
             return None
-        comments = {rule.name: rule.sentence for rule in self.judgement.rules}
+        comments = {rule.name: help_comment(rule) for rule in self.judgement.rules}
         return constraints_text(self.constraints, comments, [self.judgement.sentence])
 
 
