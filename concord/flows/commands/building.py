@@ -26,7 +26,6 @@ from concord.workers.features.phrase_sources import (
     PhraseSourceError,
     TypedColumn,
     TypedPhrase,
-    first_of_each_type,
     frequency_in,
     phrases_of_column,
     phrases_of_file,
@@ -88,7 +87,7 @@ def _phrases(
     return chain(
         chain.from_iterable(map(phrases_of_file, files)),
         chain.from_iterable(map(phrases_of_column, columns)),
-        *(first_of_each_type(phrases_of_package(name, settings), settings.most) for name in packages),
+        *(phrases_of_package(name, settings) for name in packages),
     )
 
 

@@ -131,11 +131,14 @@ WORDFREQ = "wordfreq"
 
 
 def phrases_of_package(name: str, settings: PhraseSettings) -> Iterator[TypedPhrase]:
-    """Phrases of an installed package. Raises `UsageError` for an unknown one, and `PhraseSourceError`."""
+    """The most important phrases of each type of an installed package.
+
+    Raises `UsageError` for an unknown one, and `PhraseSourceError`.
+    """
     if name not in PACKAGES:
         raise UsageError(f"--package {name}: {unknown('package', name, PACKAGES)}")
     package = PACKAGES[name]
-    return package.read(_installed(name, package.module), settings)
+    return _first_of_each_type(package.read(_installed(name, package.module), settings), settings.most)
 
 
 def _installed(name: str, module: str) -> Any:
@@ -156,7 +159,7 @@ def frequency_in(language: str) -> Callable[[str], float]:
     return lambda word: float(package.zipf_frequency(word, language))
 
 
-def first_of_each_type(phrases: Iterable[TypedPhrase], most: int) -> Iterator[TypedPhrase]:
+def _first_of_each_type(phrases: Iterable[TypedPhrase], most: int) -> Iterator[TypedPhrase]:
     """The first ``most`` distinct phrases of each type."""
     by_type: dict[str, set[str]] = {}
     for phrase, kind in phrases:

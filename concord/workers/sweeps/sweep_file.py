@@ -45,8 +45,7 @@ from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.evaluation.figures import FIGURES
 from concord.workers.evaluation.measures import MEASURES, check_measures
-from concord.workers.features.made_resources import place_of
-from concord.workers.features.resources import known_resources
+from concord.workers.features.resources import known_resources, place_of
 from concord.workers.labelling.labelled import check_settings
 from concord.workers.learning.trainers.registry import DEFAULT
 from concord.workers.learning.weights.penalties import (

@@ -33,9 +33,10 @@ from concord.workers.learning.trainers.fit_stages import fit_stages
 from concord.workers.learning.trainers.trainer import Iteration, Progress, Train, gold_of, labels_of
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.encoded import CRF_FOLDER, Head, save
-from concord.workers.models.encoder import Encoder, WordContext, WordStates, encoder_named
+from concord.workers.models.encoder import Encoder, WordContext, WordStates
 from concord.workers.models.folder import begin
 from concord.workers.models.model import Model
+from concord.workers.models.named_encoder import encoder_named
 from concord.workers.models.settings import EncoderSettings
 from concord.workers.models.state_clusters import StateClusters
 from concord.workers.storage.scratch import scratch_folder

@@ -13,8 +13,7 @@ from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.made_resources import place_of
-from concord.workers.features.resources import ResourceKind
+from concord.workers.features.resources import ResourceKind, place_of
 from concord.workers.features.templates import (
     CLUSTERS,
     LAYER,
