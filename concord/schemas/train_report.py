@@ -10,9 +10,6 @@ from concord.schemas.blocks import AnyBlock, Headline, Remark, Table, TableRow, 
 from concord.schemas.gains import Gain, points, points_between
 from concord.schemas.shown import Report
 
-RULES_FILE = "constraints.yaml"
-"""File in the folder of a model with the rules that were mined for it."""
-
 
 class StepRow(Report):
     """A step of ``concord train --effort best``; figures are fractions.

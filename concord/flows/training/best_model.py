@@ -94,7 +94,7 @@ class _Clock:
     """Is there time for a step?"""
 
     def __init__(self, limits: SearchLimits) -> None:
-        self._end = None if limits.minutes is None else time.monotonic() + 60.0 * limits.minutes
+        self._end = math.inf if limits.minutes is None else time.monotonic() + 60.0 * limits.minutes
         self._cpu_left = math.inf if limits.cpu_seconds is None else limits.cpu_seconds
         self._base_seconds = math.inf
 
@@ -107,8 +107,7 @@ class _Clock:
     def has_time(self, cost: float, *, is_known: bool) -> bool:
         """Is there time for a step of so many times the base's cost? If its judgement is known, it takes no minutes."""
         seconds = cost * RESERVE * self._base_seconds
-        in_time = is_known or self._end is None or time.monotonic() + seconds <= self._end
-        return in_time and (math.isinf(self._cpu_left) or seconds <= self._cpu_left)
+        return seconds <= self._cpu_left and (is_known or time.monotonic() + seconds <= self._end)
 
 
 class LadderJudge:
@@ -213,16 +212,15 @@ def best_model(
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
-    report = _report(ladder, figures)
     fit = _temperature(outside, ladder.best, figures.model)
+    found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit)
     if ladder.best.settings.learning != "l" or isinstance(figures.model, BringsRows):
-        return BestModel(ladder.best, report, figures.model, fit)
+        return found
     if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
-        report = report.model_copy(update={"untried": (*report.untried, RULES_STEP)})
-        return BestModel(ladder.best, report, figures.model, fit)
+        return found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
     rules = rules_that_help(inside, ladder.best, fit.temperature, validation, trials)
-    report = with_rules(report, rules, tempered(figures.model, fit.temperature), inside, outside)
-    return BestModel(ladder.best, report, figures.model, fit, rules.text)
+    report = with_rules(found.report, rules, tempered(figures.model, fit.temperature), inside, outside)
+    return found._replace(report=report, rules=rules.text)
 
 
 def _temperature(documents: Sequence[Document], chosen: TrainerChoice, model: Model) -> TemperatureFit:

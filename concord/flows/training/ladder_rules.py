@@ -124,7 +124,7 @@ def with_rules(
 def _measured(
     rules: DeclaredConstraints, model: Model, inside: Sequence[Document], outside: Sequence[Document]
 ) -> RulesReport:
-    settings, labels = JudgedSettings(), labels_of([*inside, *outside])
+    settings, labels, every = JudgedSettings(), labels_of([*inside, *outside]), range(len(outside))
     unseen = Unseen(outside, scores_among(model, outside, labels), labels)
     bound = rules.bind(labels)
     decoder = Decoder.of(settings.engine, seed=0, budget=Budget(work=settings.work))
@@ -133,13 +133,12 @@ def _measured(
     weights = np.array([nats[name] for name in bound.names])
     with meter("measuring rules", len(outside)) as bar:
         ruled = list[Labels]()
-        for i in range(len(outside)):
+        for i in every:
             ruled.append(answers.under(i, weights).labels)
             bar.advance()
-    alone = [answers.alone(i).labels for i in range(len(outside))]
+    alone = [answers.alone(i).labels for i in every]
     before, after = (
-        Trial("", answers.counts(range(len(outside)), given, settings.measure).sum(axis=1), f1_of_counts)
-        for given in (alone, ruled)
+        Trial("", answers.counts(every, given, settings.measure).sum(axis=1), f1_of_counts) for given in (alone, ruled)
     )
     gain = after.gain(before)
     return RulesReport.from_results(gain, rules=len(rules.templates), f1=after.value, gain=gain.difference)

@@ -42,7 +42,6 @@ from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import (
-    RULES_FILE,
     LayersReport,
     SampleRow,
     SearchReport,
@@ -60,6 +59,7 @@ from concord.workers.features.resources import licences_of
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
+from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.temperature import TemperatureFit
@@ -70,7 +70,7 @@ from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, up
 from concord.workers.models.model import Model, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
-from concord.workers.storage.files import staged
+from concord.workers.storage.files import staged, write_whole
 from concord.workers.storage.scratch import scratch_folder
 
 NOTHING_HELD_OUT = TemperatureFit(1.0, 0, kept_for="no documents with gold labels are held out to learn one")
@@ -188,14 +188,14 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             if licences := licences_of(named):
                 extras["licences"] = licences
             if choice.rules is not None:
-                (folder / RULES_FILE).write_text(choice.rules)
+                write_whole(folder / CONSTRAINTS_FILE, choice.rules.encode())
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)
             manifest = update_manifest(
                 folder,
                 kind=manifest.kind,
                 metrics=metrics,
                 extras=extras,
-                files=() if choice.rules is None else (RULES_FILE,),
+                files=() if choice.rules is None else (CONSTRAINTS_FILE,),
                 tokenizer=tokenizer,
                 temperature=fit.temperature,
             )
@@ -210,8 +210,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        report = _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
-        return report if choice.rules is None else report.model_copy(update={"rules": str(out / RULES_FILE)})
+        return _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
 
 
 def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
@@ -378,7 +377,7 @@ def _params(request: TrainJob) -> dict[str, object]:
 def _log_penalties(run: Run, request: TrainJob, out: Path, consistency: LabelConsistency | None) -> None:
     """Logs the costs of the label consistency, and of the constraints that were learned with the model."""
     sets: list[ConstraintSet] = [] if consistency is None else [consistency]
-    learned = trainer_named(request.trainer).constraints or RULES_FILE
+    learned = trainer_named(request.trainer).constraints or CONSTRAINTS_FILE
     if (out / learned).is_file():
         sets.append(load_constraints(out / learned))
     if sets:
@@ -423,4 +422,5 @@ def _report(
         mlflow_run=run.id,
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run.id),
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",
+        rules=None if choice.rules is None else str(Path(request.out) / CONSTRAINTS_FILE),
     )
