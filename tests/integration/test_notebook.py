@@ -60,14 +60,16 @@ def test_an_interrupted_cell_leaves_no_worker_and_goes_on(alone: World, nodes: T
     shown = cells.run(cell, when=lambda: markers(alone, "interrupted") >= 2, then=cells.manager.interrupt_kernel)
     assert shown.error == ["FlowInterrupt: reprocess was interrupted; the same call does what is not done yet"]
     assert "<progress" in shown
-    assert nodes.actors()[0] == 0  # how many have ended depends on how far the run had grown
+    alive, every = nodes.actors()
+    assert alive == 0
+    assert every >= 2, "two at work, and those that the growing run had asked for by then"
 
     done = markers(alone, "interrupted")
     assert 2 <= done < markers(alone, "reference")
     again = cells.run(cell)
     assert again.error == []
-    every = markers(alone, "reference")
-    assert f"({done}, {every - done})" in cells.run("report.shards_skipped, report.shards_done")
+    shards = markers(alone, "reference")
+    assert f"({done}, {shards - done})" in cells.run("report.shards_skipped, report.shards_done")
     assert nodes.actors()[0] == 0
     assert alone.content("interrupted") == alone.content("reference")
 
