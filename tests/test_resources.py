@@ -183,7 +183,7 @@ def test_what_options_cannot_read_is_made_once_as_commands_make_it(home: Path, t
     for kind, name, words in by_hand:
         assert name in available(ResourceKind(kind))
         made = place_of(kind, name)
-        assert made == home / "resources" / f"{name}-2.1.parquet"
+        assert made == home / "resources" / f"{name}-2.1-concord-nlp-{concord.__version__}.parquet"
         written = made.stat().st_mtime_ns
         assert place_of(kind, name) == made
         assert made.stat().st_mtime_ns == written

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.made_resources import make_places, make_tree
@@ -224,7 +225,9 @@ def place_of(option: str, value: str) -> Path:
     if resource.make is None:
         return source
     (package,) = resource.packages
-    made = user_folder("XDG_CACHE_HOME", ".cache") / "resources" / f"{value}-{version(package)}.parquet"
+    # Either may make another file of it in its next version.
+    versions = f"{version(package)}-{DISTRIBUTION}-{version(DISTRIBUTION)}"
+    made = user_folder("XDG_CACHE_HOME", ".cache") / "resources" / f"{value}-{versions}.parquet"
     if not made.is_file():
         make_folder(made.parent)
         resource.make(source, made)
