@@ -16,10 +16,11 @@ import concord.flows.tracking.tracking
 from concord.flows.commands.adopting import CUT, NO_PROBABILITY, AnswerSource, adopt
 from concord.flows.commands.reviewing import open_review
 from concord.flows.commands.verify import verify
-from concord.flows.errors import WithheldRunError
+from concord.flows.errors import TakenBackError, WithheldRunError
 from concord.flows.inputs.options import OptionError
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
+from concord.flows.nights.history import history
 from concord.flows.nights.rollback import rollback
 from concord.schemas.changes import Why
 from concord.schemas.decoded import Status
@@ -275,6 +276,35 @@ def test_a_rollback_to_another_version_says_what_the_user_gave(tmp_path: Path, c
     (cause,) = back.causes
     assert cause.remedy == "the answers of tagger 1, with --program, --version, --prompt and --map as then"
     assert not any(word in str(back) for word in (".adopted", "--model", "`concord reprocess`"))
+
+
+@pytest.mark.parametrize("adopted_first", [True, False])
+def test_a_rollback_between_adopted_answers_and_a_model_names_the_other_command(
+    tmp_path: Path, corpus: Path, adopted_first: bool
+) -> None:
+    out, model = tmp_path / "out", tmp_path / "model"
+    concord.train(corpus, out=model, trainer="hmm", consistency=False)
+
+    def by_model() -> None:
+        concord.reprocess(corpus, model=model, out=out, workers=0, allow_gone=True)
+
+    def adopted(spans: int = 2) -> None:
+        answers = {name: own[:spans] for name, own in TRUTH.items()}
+        run(gliner(tmp_path, answers), corpus, out, allow_gone=True)
+
+    first, second = (adopted, by_model) if adopted_first else (by_model, adopted)
+    first()
+    second()
+    (cause,) = rollback(str(out)).causes
+    back = "adopt the answers of tagger, with --program, --version, --prompt and --map as then"
+    assert cause.remedy == (back if adopted_first else f"concord reprocess --model {model}")
+    with pytest.raises(TakenBackError, match=rf"\({cause.differs}\)"):
+        second()
+    *_, back_again, refused = history(str(out)).nights
+    assert {**back_again.changed, **refused.changed} == {}, "nobody asked for another thing"
+    if not adopted_first:
+        adopted(spans=1)  # other answers of the same program are not the same night again
+        assert history(str(out)).nights[-1].line.published
 
 
 def test_answers_are_taken_over_and_not_decoded(

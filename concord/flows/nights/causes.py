@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from concord.flows.environment import tracking_uri
+from concord.flows.nights.taken_back import is_adopted, other_command, other_corpus
 from concord.flows.runfolder.runfolder import Sources
 from concord.schemas.drift import SHOWN_DIGITS
 from concord.schemas.nights import NightCause
-from concord.schemas.run import ADOPTED, REGISTRY, RunManifest
+from concord.schemas.run import REGISTRY, RunManifest
 from concord.schemas.run_changes import RunChanges
 from concord.schemas.secrets import place_of, redact
 
@@ -25,7 +26,12 @@ def causes(
     there: RunManifest, gone: RunManifest, before: NightSources, after: NightSources, out: str
 ) -> Iterator[NightCause]:
     """Why a run that is gone differs from the one that is there, and how to have each thing as it was ``before``."""
-    changes, adopted = RunChanges.between(there, gone.run, gone.rules), gone.run.settings.engine == ADOPTED
+    adopted = is_adopted(there)
+    if is_adopted(gone) is not adopted:
+        again = f"adopt {_program_remedy(before)}" if adopted else f"concord reprocess {_named_model(before)}"
+        yield NightCause(differs=other_command(there), remedy=again)
+        return
+    changes = RunChanges.between(there, gone.run, gone.rules)
     if changes.model is not None:
         old, new = (digest[:SHOWN_DIGITS] for digest in changes.model)
         remedy = _program_remedy(before) if adopted else _model_remedy(before, after, old)
@@ -40,19 +46,19 @@ def causes(
         yield NightCause(differs="concord's code", remedy="install the version of then")
     if there.dataset != gone.dataset:
         corpus = "the corpus" if before.sources is None else place_of(before.sources.corpus)
-        what, wrong = (
-            ("the corpus or the answers to it", f"{corpus}, or the file of answers,")
-            if adopted
-            else ("the corpus", corpus)
-        )
+        wrong = f"{corpus}, or the file of answers," if adopted else corpus
         remedy = f"put {wrong} right; `concord changes --run {place_of(out)}` lists its documents"
-        yield NightCause(differs=what, remedy=remedy)
+        yield NightCause(differs=other_corpus(there), remedy=remedy)
 
 
 def _program_remedy(before: NightSources) -> str:
     return (
         f"the answers of {before.request.get('model', 'then')}, with --program, --version, --prompt and --map as then"
     )
+
+
+def _named_model(before: NightSources) -> str:
+    return "with the model of then" if before.sources is None else f"--model {before.sources.model}"
 
 
 def _model_remedy(before: NightSources, after: NightSources, digest: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 
 from concord.flows.errors import RunFolderError
 from concord.flows.nights.record import RECORD, asked_otherwise, read_record
@@ -21,12 +21,17 @@ def history(out: str, *, nights: int | None = None, month: str = "") -> HistoryR
         raise RunFolderError(
             f"{redact(out)}: no run is recorded there ({RECORD}); give the folder that `concord reprocess` writes to"
         )
-    reports = [_report(line, last) for last, line in pairwise([None, *record.nights]) if line is not None]
+    reports = list(_reports(record.nights))
     chosen = [night for night in reports if night.line.time.startswith(month)]
     return HistoryReport(
         out=out, kept=len(reports), unread=record.unread, nights=tuple(chosen if nights is None else chosen[-nights:])
     )
 
 
-def _report(line: NightLine, last: NightLine | None) -> NightReport:
-    return NightReport(line=line, changed={} if last is None else asked_otherwise(last.asked, line.asked))
+def _reports(lines: Iterable[NightLine]) -> Iterator[NightReport]:
+    """Each night beside the last one that asked for something; a rollback, and what stopped early, ask for nothing."""
+    last: Mapping[str, str] = {}
+    for line in lines:
+        is_beside = last and line.asked and line.rolled_back_to is None
+        yield NightReport(line=line, changed=asked_otherwise(last, line.asked) if is_beside else {})
+        last = line.asked or last

@@ -11,7 +11,7 @@ from concord.flows.nights.record import read_record
 from concord.flows.runfolder.former_run import taken_back
 from concord.flows.runfolder.layout import MANIFEST
 from concord.schemas.nights import night_name
-from concord.schemas.run import RunKey, RunManifest
+from concord.schemas.run import ADOPTED, RunKey, RunManifest
 from concord.schemas.run_changes import RunChanges
 from concord.workers.storage.files import OutputError
 from concord.workers.storage.sealed import unseal
@@ -37,12 +37,12 @@ def check_taken_back(storage: Storage, key: RunKey, dataset: str) -> None:
 def _is_again(gone: RunManifest, there: RunManifest, key: RunKey, dataset: str) -> bool:
     """Has a run all that made a run that is gone differ from the one that is there?
 
-    A corpus that has grown since brings the same model or rules again; where the corpus alone was another one, it is
-    the same again or it is not.
+    A corpus that has grown since brings the same model or rules again; where the corpus alone was another one, or
+    answers were adopted, it is the same again or it is not.
     """
     differing = [name for name in RunKey.model_fields if getattr(gone.run, name) != getattr(there.run, name)]
-    if not differing:
-        return dataset == gone.dataset != there.dataset
+    if (not differing or is_adopted(gone)) and not dataset == gone.dataset != there.dataset:
+        return False
     return all(getattr(key, name) == getattr(gone.run, name) for name in differing)
 
 
@@ -64,6 +64,26 @@ def _night_of(storage: Storage, manifest: bytes) -> int:
 
 def differences(there: RunManifest, gone: RunManifest) -> Iterator[str]:
     """How a run that is gone differs from the one that is there, in a few words each."""
+    if is_adopted(there) is not is_adopted(gone):
+        yield other_command(there)
+        return
     yield from RunChanges.between(there, gone.run, gone.rules).lines
     if there.dataset != gone.dataset:
-        yield "the corpus"
+        yield other_corpus(there)
+
+
+def is_adopted(run: RunManifest) -> bool:
+    """Are the answers a tagger's, whose digest is in that of the corpus?"""
+    return run.run.settings.engine == ADOPTED
+
+
+def other_command(there: RunManifest) -> str:
+    """How a run that another command made differs; all else differs by that."""
+    return (
+        "a model's answers in place of adopted ones" if is_adopted(there) else "adopted answers in place of a model's"
+    )
+
+
+def other_corpus(there: RunManifest) -> str:
+    """What differs where digests of the corpora do."""
+    return "the corpus or the answers to it" if is_adopted(there) else "the corpus"
