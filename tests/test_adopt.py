@@ -25,13 +25,14 @@ from concord.flows.nights.rollback import rollback
 from concord.schemas.changes import Why
 from concord.schemas.decoded import Status
 from concord.schemas.document import Document
-from concord.schemas.errors import InputError, UsageError
+from concord.schemas.errors import CorpusError, InputError, UsageError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import LayerError
 from concord.schemas.requests import LabelRequest
 from concord.schemas.review import ReadAnswer, ReadVerdict
 from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import ingest, write_corpus
+from concord.workers.corpus.taggers import HIDDEN
 from concord.workers.models.adopted import UNANSWERED
 from concord.workers.review.review_items import MARGINAL_ORDER, NO_ORDER
 from concord.workers.storage.storage import file_bytes
@@ -399,16 +400,20 @@ def test_what_labels_cannot_say_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     entities = [
         {"start": 8, "end": 15, "label": "PAIR", "score": 0.5},
         {"start": 0, "end": 3, "label": "PER", "score": 97},
-        {"start": 21, "end": 25, "label": "LOC", "score": 0.25},
+        {"start": 21, "end": 25, "label": "LOC", "score": "0.25"},
+        {"start": 21, "end": 25, "label": "AREA", "score": "low"},
+        {"start": 99, "end": 100, "label": "LOC"},
     ]
     answers = written(tmp_path / "answers.jsonl", [{"id": "a", "text": text, "entities": entities}])
-    report = run(answers, tmp_path / "corpus", tmp_path / "out")
+    report = run(answers, tmp_path / "corpus", tmp_path / "out", names=["PERSN=PER"])
     pieces = [Told(2, 4, "PAIR", 0.5), Told(4, 5, "PAIR", 0.5)]
     assert said(tmp_path / "out") == {"a": [Told(0, 1, "PER", None), *pieces, Told(6, 7, "LOC", 0.25)]}
     assert [reject.reason for reject in report.rejects] == [UNANSWERED]
     told = capsys.readouterr().err
-    assert f"1 of 3 spans {CUT}" in told
-    assert f"1 of 3 spans {NO_PROBABILITY}" in told
+    assert f"1 of 5 spans {CUT}" in told
+    assert f"1 of 5 spans {HIDDEN}" in told
+    assert f"1 of 5 spans {NO_PROBABILITY}" in told
+    assert "--map: no answer says PERSN; they say AREA, LOC, PAIR, PER" in told
     assert "1 documents of the corpus without an answer" not in told
 
 
@@ -416,6 +421,10 @@ def test_wrong_use_is_one_line(tmp_path: Path, corpus: Path) -> None:
     source, out = gliner(tmp_path, TRUTH), tmp_path / "out"
     with pytest.raises(OptionError, match="an answer has one type"):
         run(source, corpus, out, names=["PER=PER,ORG"])
+    with pytest.raises(OptionError, match="--program: want a name"):
+        run(source, corpus, out, program=" ")
+    with pytest.raises(CorpusError, match="the reader 'conll' does not take; --form spans does"):
+        run(source, corpus, out, form="conll")
     with pytest.raises(LayerError, match="is to a document of"):
         run(written(tmp_path / "none.jsonl", [{"id": "x", "text": "Other.", "entities": []}]), corpus, out)
     run(source, corpus, out)

@@ -372,13 +372,33 @@ def test_the_score_of_samples_is_the_share_of_runs(tmp_path: Path, *, text: bool
     ]
 
 
+@pytest.mark.parametrize("in_files", [True, False], ids=["a file a run", "one file"])
+def test_windows_are_no_runs(in_files: bool, tmp_path: Path) -> None:
+    """Each run answers two windows of the text; the first answers one of them once more if runs are files."""
+    half = TEXT.index("Bo")
+    ada, bo = (
+        {"id": "d", "text": text, "entities": [span(words, "PER", text=text)]}
+        for text, words in ((TEXT[:half], "Ada"), (TEXT[half:], "Bo"))
+    )
+    runs = [[ada, bo, ada], [ada, bo], [ada, bo | {"entities": []}]]
+    imported(tmp_path, runs if in_files else [[ada, bo, *runs[1], *runs[2]]], Reading.SAMPLES)
+    assert candidates_of(tmp_path) == [("Ada", "PER", round(3 / 3.5, 6)), ("Bo", "PER", round(2 / 3.5, 6))]
+
+
 @pytest.mark.parametrize(
     ("score", "fault"),
-    [(1.5, "score 1.5"), (-0.1, "score -0.1"), (float("nan"), "score nan"), (None, "no score")],
+    [
+        (1.5, "score 1.5"),
+        (-0.1, "score -0.1"),
+        (float("nan"), "score nan"),
+        ("high", "score nan"),
+        ("-1", "score -1.0"),
+        (None, "no score"),
+    ],
 )
 @pytest.mark.parametrize("text", [True, False], ids=["with-text", "by-id"])
 def test_a_score_that_is_no_probability_names_file_row_and_field(
-    score: float | None, fault: str, tmp_path: Path, *, text: bool
+    score: float | str | None, fault: str, tmp_path: Path, *, text: bool
 ) -> None:
     good = {"id": "d", "text": TEXT, "entities": [span("Bo", "PER", 0.5)]}
     spans = [span("Bo", "PER", 0.5), span("Ada", "PER", score)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import re
 import shlex
@@ -14,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from concord.flows.cli.app import app
-from concord.schemas.errors import InputError
-from concord.workers.corpus.fitting import all_forms, form_of
+from concord.schemas.errors import CorpusError, InputError
+from concord.workers.corpus.fitting import all_forms, check_form, form_of
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest
 from concord.workers.corpus.readers.reader import FileStart
 from concord.workers.corpus.readers.registry import READERS
@@ -149,6 +150,18 @@ def test_a_form_that_no_reader_takes_is_told_by_its_name_and_never_as_plain(made
             reader
         )  # whose labels are types
         assert "\n" not in found, reader
+
+
+@pytest.mark.parametrize("reader", [name for name in READERS if READERS[name].suffixes])
+def test_a_packed_file_of_a_folder_is_not_left_out_without_a_word(reader: str, tmp_path: Path) -> None:
+    suffix = READERS[reader].suffixes[0]
+    for name in ("one", "two"):
+        (tmp_path / f"{name}{suffix}.gz").write_bytes(gzip.compress(b"some"))
+    (tmp_path / f"one{suffix}").write_text("some")  # packed and not: that is no loss
+    with pytest.raises(
+        CorpusError, match=rf"two\{suffix}\.gz: this is a packed file, which no reader takes; unpack it"
+    ):
+        check_form(reader, str(tmp_path), READERS[reader].settings())
 
 
 REMEDIES = {form.title: form.remedy for form in UNREAD_FORMS}

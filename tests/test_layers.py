@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from concord.flows.inputs.options import OptionError
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet
-from concord.schemas.layers import LayerError, check_layer_name, grade_of, layer_columns, layer_labels
+from concord.schemas.layers import LayerError, check_layer_name, grade_of, layer_columns, layer_labels, shown_spans
 from concord.schemas.reports import EntitiesReport
 from concord.schemas.train_report import LayersReport
 from concord.testing.features import check_features
@@ -264,7 +265,9 @@ def test_grades_and_names() -> None:
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 4), st.sampled_from("XY")), max_size=8))
 def test_labels_are_legal_and_every_span_is_shown_or_counted(drawn: list[tuple[int, int, str]]) -> None:
     placed = [(start, start + width, kind, "-") for start, width, kind in drawn]
-    labels, grades, hidden = layer_labels(12, placed)
+    stay = shown_spans(placed, lambda _: None)
+    labels, grades = layer_labels(12, stay)
+    hidden = len(placed) - len(stay)
     names = LabelSet.infer(["O", "B-X", "I-X", "B-Y", "I-Y"])
     shown = names.spans(names.encode(labels), Document.build("d", [["w"] * 12]).sentence_starts)
     found = {
@@ -274,6 +277,18 @@ def test_labels_are_legal_and_every_span_is_shown_or_counted(drawn: list[tuple[i
     assert len(found) + hidden == len(placed)
     assert found <= {span[:3] for span in placed}
     assert len(grades) == 12
+
+
+def test_of_equally_long_spans_the_surest_is_shown() -> None:
+    spans = [
+        (0, 1, "ORG", 0.05),
+        (0, 1, "PRODUCT", 0.99),
+        (2, 4, "PER", None),
+        (3, 4, "LOC", 0.99),
+        (5, 6, "B", math.nan),
+    ]
+    shown = shown_spans([*spans, (5, 6, "A", None)], lambda score: score)
+    assert [span[2] for span in shown] == ["PRODUCT", "PER", "A"]
 
 
 # Learning

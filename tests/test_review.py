@@ -263,7 +263,7 @@ def test_sentences_without_an_entity_are_one_set_and_need_no_confidence() -> Non
 def test_a_review_that_has_begun_goes_on_with_its_digest() -> None:
     """The digest is that of the first reviews, whatever the class is called now."""
     items = [ReviewItem("a", 0, 2, "PER"), ReviewItem("b", 3, 4, None)]
-    listed = ReviewItems(items, np.array([0.5, 0.25]), "marginal")
+    listed = ReviewItems(items, np.array([0.5, 0.25]), "marginal", np.zeros(2, np.bool_))
     assert listed.digest == "d8fea283c257479679c66beed68bd5b9e7c9192386fea3937374eb85074ebbe1"
 
 
@@ -488,7 +488,7 @@ def test_where_nothing_more_can_be_promised_nothing_is_asked(run: str, tmp_path:
 # --- tasks
 
 TASK = ReviewTask("d:3-5", "d", 3, 5, "PER", ["Sir", "Añ", "Lee", "😀", "."], [(1, 3, "PER")], 0.25)
-EMPTY = ReviewTask("d:5-7", "d", 5, 7, None, ["No", "one"], [], 1.0)
+EMPTY = ReviewTask("d:5-7", "d", 5, 7, None, ["No", "one"], [], None)
 
 
 def listed(*tasks: ReviewTask) -> TaskList:
@@ -516,7 +516,7 @@ def test_label_studio_has_its_shape() -> None:
             }
         ],
     }
-    assert second["predictions"][0]["result"] == []
+    assert second["predictions"][0] == {"model_version": "concord", "score": None, "result": []}
 
 
 def test_argilla_has_its_shape() -> None:
@@ -544,9 +544,10 @@ def test_prodigy_has_its_shape() -> None:
 
 
 def test_csv_has_its_columns() -> None:
-    rows = list(csv.DictReader(io.StringIO(FORMS["csv"].write(listed(TASK)))))
+    rows = list(csv.DictReader(io.StringIO(FORMS["csv"].write(listed(TASK, EMPTY)))))
     assert tuple(rows[0]) == CSV_COLUMNS
     assert (rows[0]["text"], rows[0]["score"], rows[0]["verdict"]) == ("Añ Lee", "0.25", "")
+    assert rows[1]["score"] == ""
 
 
 def answered(form: str, text: str, said: dict[str, str]) -> str:

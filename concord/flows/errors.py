@@ -59,7 +59,7 @@ class WithheldRunError(ReportingError, DriftedError):
     def __init__(self, report: RunReport) -> None:
         assert report.drift is not None
         first = f" (the first: {report.rejects[0].line})" if report.rejects else ""
-        remedy = "see whether all files of the corpus are there and whole" if report.drift.gone else "look at them"
+        remedy = "see whether all files that were given are there and whole" if report.drift.gone else "look at them"
         super().__init__(
             f"{report.out} is not published: {report.drift.told_gone}{first}; {remedy}, or give --allow-gone", report
         )

@@ -17,8 +17,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -161,28 +161,32 @@ def candidates_in(value: str) -> list[tuple[str, int, float]]:
     return [(label, size, float(score)) for label, size, score in values]
 
 
-def layer_labels(count: int, spans: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str], int]:
-    """Labels in BIO and grades of ``count`` tokens, and the number of spans that had to stand back.
+def layer_labels(count: int, shown: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str]]:
+    """Labels in BIO and grades of ``count`` tokens.
 
-    - ``spans``: first token, token after the last, label, grade.
-
-    They are those of `shown_spans`.
+    - ``shown``: first token, token after the last, label, grade, of `shown_spans`.
     """
     labels, grades = [OUTSIDE] * count, [NO_GRADE] * count
-    shown = shown_spans(spans)
     for start, end, label, grade in shown:
         labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
         grades[start:end] = [grade] * (end - start)
-    return labels, grades, len(spans) - len(shown)
+    return labels, grades
 
 
-def shown_spans(spans: Sequence[tuple[int, int, str, T]]) -> list[tuple[int, int, str, T]]:
-    """Spans that share no token, in their order: first token, token after the last, label, and what belongs to it.
+def shown_spans(
+    spans: Sequence[tuple[int, int, str, T]], score: Callable[[T], float | None]
+) -> list[tuple[int, int, str, T]]:
+    """Spans that share no token, in their order: first token, token after the last, label, and what has its score.
 
-    Of spans that share a token the longest is shown, and of equally long ones the first.
+    Of spans that share a token the longest is shown, of equally long ones the surest, and of these the first.
     """
+
+    def first_of(span: tuple[int, int, str, T]) -> tuple[Any, ...]:
+        sure = score(span[3])
+        return span[0] - span[1], 0.0 if sure is None or math.isnan(sure) else -sure, *span[:3], str(span[3])
+
     shown, taken = list[tuple[int, int, str, T]](), set[int]()
-    for span in sorted(spans, key=lambda span: (span[0] - span[1], *span[:3], str(span[3]))):
+    for span in sorted(spans, key=first_of):
         places = range(span[0], span[1])
         if taken.isdisjoint(places):
             taken.update(places)

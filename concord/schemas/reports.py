@@ -316,7 +316,7 @@ class EntitiesReport(Report):
 
     - ``layer``, ``form``: name of the layer, and reader of its source.
     - ``documents``, ``answered``: documents of the corpus, and those with an answer.
-    - ``spans``, ``labels``: number of spans, and of those of each label of the tagger.
+    - ``spans``, ``labels``: number of all spans, and of those of each label of the tagger that can be read.
     - ``unplaced``: number of spans that the labels of tokens do not show, by reason.
     - ``unused``: number of answers or documents that did not find each other, by reason.
     - ``unread``, ``unread_reason``: records of the source that could not be read, and what the first one has.

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from concord.flows.commands.layering import check_answered, label_names, tagger_answers
+from concord.flows.commands.layering import check_answered, label_names, never_said, tagger_answers
 from concord.flows.inputs.jobs import checked_places, run_place, source_place
 from concord.flows.inputs.options import OptionError
 from concord.flows.labelling.corrected_documents import correction_file
@@ -93,6 +94,8 @@ def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
 
 
 def _program(source: AnswerSource) -> AnsweringProgram:
+    if not source.program.strip():
+        raise OptionError("--program: want a name, such as gliner")
     names = label_names(source.names)
     above = next((theirs for theirs, yours in names.items() if ABOVE in yours), None)
     if above is not None:
@@ -109,7 +112,7 @@ def _answers(source: AnswerSource, answered: AnsweringProgram, corpus: str, text
         table = table_of(_placed(answers, tally, corpus, text))
     answers.end()
     check_answered(tally, answers, source.place, corpus)
-    _tell(tally, source)
+    _tell(tally, source, answered.names)
     return table
 
 
@@ -122,7 +125,7 @@ def _placed(
             if placed is None:
                 continue
             spans = on_tokens(placed)
-            shown = shown_spans(spans)
+            shown = shown_spans(spans, attrgetter("score"))
             tally.unplaced[HIDDEN] += len(spans) - len(shown)
             pieces = [piece for span in shown for piece in _pieces(span, document, tally)]
             yield document.doc_id, len(document), pieces
@@ -141,10 +144,10 @@ def _pieces(span: tuple[int, int, str, AnswerSpan], document: Document, tally: I
         yield GivenSpan(start, end, label, score)
 
 
-def _tell(tally: ImportTally, source: AnswerSource) -> None:
+def _tell(tally: ImportTally, source: AnswerSource, names: Mapping[str, str]) -> None:
     """Tells what of the answers is not as it came; documents without an answer are rejects of the run."""
     for reason, count in (+tally.unplaced).items():
-        say(f"{count:,} of {tally.labels.total():,} spans {reason}", style="yellow")
+        say(f"{count:,} of {tally.spans:,} spans {reason}", style="yellow")
     for reason, count in (+tally.unused).items():
         say(f"{count:,} {reason}", style="yellow")
     for notice in dict.fromkeys(f"{one.source}: {one.reason}" for one in tally.notices):
@@ -153,6 +156,8 @@ def _tell(tally: ImportTally, source: AnswerSource) -> None:
         say(f"{len(tally.rejects):,} records cannot be read; the first: {tally.rejects[0].line}", style="yellow")
     if not tally.labels:
         say(f"{source.place}: marks nothing in any document; is that what {source.program} says?", style="yellow")
+    for notice in never_said(names, tally):
+        say(notice, style="yellow")
 
 
 def _keep(output: RunOutput, answered: AnsweringProgram, table: pa.Table, more_types: frozenset[str]) -> str:

@@ -102,7 +102,7 @@ def tagger_answers(
         raise OptionError(
             f"--candidates: reader {form} gives no scores; write JSON for --form spans, with a score a span"
         )
-    check_form(form, source, settings)
+    check_form(form, source, settings, answers=True)
     with meter("reading answers", None):
         return TaggerAnswers(read_answers(form, source, settings, tally, reading), tally, yours, reading)
 
@@ -177,6 +177,12 @@ def check_answered(tally: ImportTally, answers: TaggerAnswers, source: str, corp
         )
 
 
+def never_said(yours: Mapping[str, str], tally: ImportTally) -> list[str]:
+    """What is told of labels that the user has a name for, and no answer has."""
+    never = sorted(yours.keys() - tally.labels.keys())
+    return [f"--map: no answer says {', '.join(never)}; they say {', '.join(sorted(tally.labels))}"] if never else []
+
+
 def _report(
     tally: ImportTally, form: str, name: str, yours: dict[str, str], layers: tuple[str, ...], out: str
 ) -> EntitiesReport:
@@ -186,15 +192,13 @@ def _report(
     notices = list(dict.fromkeys(f"{notice.source}: {notice.reason}" for notice in tally.notices))[:NOTICES]
     if not tally.labels:
         notices.append("the tagger marks nothing in any document; is that what it says, and all that the file has?")
-    never = sorted(yours.keys() - tally.labels.keys())
-    if never:
-        notices.append(f"--map: the tagger never says {', '.join(never)}; it says {', '.join(sorted(tally.labels))}")
+    notices += never_said(yours, tally)
     return EntitiesReport(
         layer=name,
         form=form,
         documents=tally.documents,
         answered=tally.answered,
-        spans=tally.labels.total(),
+        spans=tally.spans,
         labels=dict(tally.labels.most_common()),
         unplaced=dict(+tally.unplaced),
         unused=dict(unused),

@@ -65,7 +65,7 @@ def _task(review: Review, number: int) -> ReviewTask:
         *thing,
         tokens=question.tokens,
         spans=[(one["start"], one["end"], one["type"]) for one in question.entities],
-        score=1.0 - float(review.predicted[number]),
+        score=None if review.unscored[number] else 1.0 - float(review.predicted[number]),
         before=question.before,
         after=question.after,
         facts=question.facts,

@@ -89,7 +89,7 @@ class Review:
 
     def __init__(self, run: Published, method: ReviewMethod, listed: ReviewItems, folder: Path, log: BinaryIO) -> None:
         self.run, self.method, self.things, self.folder = run, method, listed.things, folder
-        self.predicted = fitted(method, listed)
+        self.predicted, self.unscored = fitted(method, listed), listed.unscored
         self.plan = plan_of(method, self.predicted)
         self.answers: dict[int, ReadAnswer] = {}
         self.verdicts = np.full(method.size, NOT_READ, np.int64)

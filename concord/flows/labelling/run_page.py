@@ -171,7 +171,9 @@ def _gold(corpus: str) -> Iterator[tuple[str, TypedPlaces]]:
         if not len(batch):
             continue
         if batch.labels is None:
-            raise InputError(f"{shard.file.path}: no gold labels (column {LABELS!r})")
+            raise InputError(
+                f"{shard.file.path}: no gold labels (column {LABELS!r}) to compare with; leave --corpus out"
+            )
         yield from gold_places(batch)
 
 

@@ -23,7 +23,7 @@ from concord.workers.corpus.readers.reader import (
     source_files,
 )
 from concord.workers.corpus.readers.registry import READERS
-from concord.workers.corpus.readers.unread_forms import LABEL_LIST, UNREAD_FORMS
+from concord.workers.corpus.readers.unread_forms import LABEL_LIST, PACKED_SUFFIXES, UNREAD_FORMS
 from concord.workers.parts import PartError
 from concord.workers.storage.files import naming
 
@@ -53,17 +53,19 @@ def _readers() -> Iterator[tuple[str, ReaderEntry]]:
         yield name, entry
 
 
-def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
+def check_form(reader: str, source: str, settings: ReaderSettings, *, answers: bool = False) -> None:
     """Raises `CorpusError` for a source with a file of a form that the reader does not take; it names one that does.
 
     A reader that names no forms takes any.
+
+    - ``answers``: is it read for answers to a corpus that is there?
     """
     entry = READERS[reader]
     forms = (*entry.forms, *entry.takes)
     if not forms or "://" in source:
         return
     files = source_files(source)
-    read = [path for path, name in files if len(files) == 1 or not entry.suffixes or name.endswith(entry.suffixes)]
+    read = [path for path, _ in files if len(files) == 1 or not entry.suffixes or _is_meant(path, entry.suffixes)]
     for path in read or [path for path, _ in files]:
         with naming(path):
             form = form_of(path)
@@ -72,29 +74,42 @@ def check_form(reader: str, source: str, settings: ReaderSettings) -> None:
         if form.remedy:
             raise CorpusError(f"{path}: this is {form}, which no reader takes; {form.remedy}")
         place = Path(source) if form.in_folder and Path(source).is_dir() else path
-        raise CorpusError(f"{path}: this is {form}, which the reader {reader!r} does not take{_advice(form, place)}")
+        raise CorpusError(
+            f"{path}: this is {form}, which the reader {reader!r} does not take{_advice(form, place, answers=answers)}"
+        )
 
 
-def _advice(form: SourceForm, path: Path) -> str:
-    """The command that reads the file, if one does."""
-    command = _command(form, path)
-    return f"; {command} does" if command else ""
+def _is_meant(path: Path, suffixes: tuple[str, ...]) -> bool:
+    """Is a file of a folder one to read, packed or not? One that lies there unpacked, too, is read as that."""
+    packed = path.suffix.lower() in PACKED_SUFFIXES and not path.with_suffix("").exists()
+    return (path.stem if packed else path.name).endswith(suffixes)
 
 
-def _command(form: SourceForm, path: Path) -> str:
-    """The command that reads the file with its labels; empty if none does."""
+def _advice(form: SourceForm, path: Path, *, answers: bool) -> str:
+    """What reads the file, if anything does: a command, or the options of one for answers."""
+    return next((f"; {_option(*fit) if answers else _ingest(path, *fit)} does" for fit in _fitting(form, path)), "")
+
+
+def _fitting(form: SourceForm, path: Path) -> Iterator[tuple[str, str]]:
+    """Readers that read the file with its labels, and their options as they are typed."""
     for reader, options in _fits(form, path):
         if _reads(READERS[reader], path, options):
-            options_text = "".join(f" --set {name}={_value(value)}" for name, value in options.items())
-            return f"`concord ingest {reader} {quote(str(path))}{options_text} --out FOLDER`"
-    return ""
+            yield reader, "".join(f" --set {name}={_value(value)}" for name, value in options.items())
+
+
+def _ingest(path: Path, reader: str, options: str) -> str:
+    return f"`concord ingest {reader} {quote(str(path))}{options} --out FOLDER`"
+
+
+def _option(reader: str, options: str) -> str:
+    return f"--form {reader}{options}"
 
 
 def command_for(source: str) -> str:
     """The command that reads a file of which a reader could read nothing; empty if none does, or for a folder."""
     path = Path(source).expanduser()
     form = form_of(path) if path.is_file() else None
-    return "" if form is None else _command(form, path)
+    return "" if form is None else next((_ingest(path, *fit) for fit in _fitting(form, path)), "")
 
 
 def _fits(form: SourceForm, path: Path) -> list[tuple[str, Mapping[str, Any]]]:

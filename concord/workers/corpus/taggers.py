@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +25,15 @@ from concord.schemas.columns import STRINGS, Misfit, Notice, Reject
 from concord.schemas.document import Document, TokenizedText
 from concord.schemas.label_names import gold_label_set
 from concord.schemas.labels import OUTSIDE
-from concord.schemas.layers import LAYER_SPAN, NO_ANSWER, NO_GRADE, candidate_values, grade_of, layer_labels
+from concord.schemas.layers import (
+    LAYER_SPAN,
+    NO_ANSWER,
+    NO_GRADE,
+    candidate_values,
+    grade_of,
+    layer_labels,
+    shown_spans,
+)
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.reader import BadLineError, ReaderItem
 from concord.workers.corpus.readers.registry import READERS
@@ -44,7 +54,7 @@ LOST = NO_PLACE
 EMPTY = "hold no token"
 INSIDE = "begin or end inside a token of the corpus"
 PARTICLE = "end before the particle of a Korean word, which the layer shows whole"
-HIDDEN = "share a token with a longer one, which the layer shows"
+HIDDEN = "share a token with a longer or surer one, which the layer shows"
 PARTS = "have several parts; taken as one"
 UNSURE = "have an offset alone, in a text that is not in Unicode's form NFC, where tools count otherwise"
 UNKNOWN = "answers to documents that the corpus does not have"
@@ -67,11 +77,12 @@ class AnswerSpan(NamedTuple):
 
 
 class TaggerAnswer(NamedTuple):
-    """A tagger's answer to one document: the text that it saw, and its spans in order."""
+    """A tagger's answer to one document: the text that it saw, its spans in order, and the file, where it is known."""
 
     doc_id: str
     text: str
     spans: tuple[AnswerSpan, ...]
+    path: Path | None = None
 
 
 class PlacedSpan(NamedTuple):
@@ -111,6 +122,7 @@ class ImportTally:
 
     - ``documents``, ``answered``: documents of the corpus, and those with an answer.
     - ``labels``: spans by the tagger's label; spans that have no place among the tokens count, too.
+    - ``lost``: spans that cannot be read, or have no place in the text.
     - ``unplaced``: spans that the labels of tokens do not show, by reason.
     - ``unused``: answers, or documents, that did not find each other, by reason.
     - ``rejects``: records of the source that could not be read.
@@ -119,10 +131,16 @@ class ImportTally:
     documents: int = 0
     answered: int = 0
     labels: Counter[str] = field(default_factory=Counter)
+    lost: int = 0
     unplaced: Counter[str] = field(default_factory=Counter)
     unused: Counter[str] = field(default_factory=Counter)
     rejects: list[Reject] = field(default_factory=list)
     notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def spans(self) -> int:
+        """All spans of the answers that were read."""
+        return self.labels.total() + self.lost
 
 
 def read_answers(
@@ -141,7 +159,7 @@ def read_answers(
         if scored and isinstance(item, PlacedText) and (fault := score_fault(item.found)):
             tally.rejects.append(Reject(str(item.path), item.line, item.doc_id, f"line {item.line}: {fault}"))
         elif isinstance(item, PlacedText) and item.found.tokens is None:
-            yield _of_text(item.doc_id, item.found, tally)
+            yield _of_text(item.doc_id, item.found, item.path, tally)
         elif isinstance(item, TextlessRecord):
             yield item
         elif isinstance(item, PlacedText):
@@ -168,7 +186,7 @@ def score_fault(marked: MarkedText) -> str:
     return ""
 
 
-def _of_text(doc_id: str, marked: MarkedText, tally: ImportTally) -> TaggerAnswer:
+def _of_text(doc_id: str, marked: MarkedText, path: Path, tally: ImportTally) -> TaggerAnswer:
     spans = list[AnswerSpan]()
     for span in marked.spans:
         assert span.start is not None
@@ -176,7 +194,8 @@ def _of_text(doc_id: str, marked: MarkedText, tally: ImportTally) -> TaggerAnswe
         spans.append(AnswerSpan(span.start, span.end, span.type, span.score, span.alignment))
         tally.unplaced[PARTS] += span.parts > 1
     tally.unplaced.update(span.reason for span in marked.lost)
-    return TaggerAnswer(doc_id, marked.text, _ordered(spans))
+    tally.lost += len(marked.lost)
+    return TaggerAnswer(doc_id, marked.text, _ordered(spans), path)
 
 
 def _of_document(document: Document) -> TaggerAnswer:
@@ -202,17 +221,19 @@ def _ordered(spans: Iterable[AnswerSpan]) -> tuple[AnswerSpan, ...]:
 
 
 class _AnswerPart(NamedTuple):
-    """An answer, and the place of its text in the document's, blanks aside."""
+    """An answer, the place of its text in the document's, blanks aside, and which run of the program gave it."""
 
     answer: TaggerAnswer
     low: int = 0
+    run: Hashable = None
 
 
 class _PlacedPart(NamedTuple):
-    """The spans of an answer on tokens, and the numbers of those that touch an end of a part of the text."""
+    """The spans of an answer on tokens, the numbers of those that touch an end of a part of the text, and its run."""
 
     spans: list[PlacedSpan]
     cut: set[int]
+    run: Hashable
 
 
 _Place = tuple[int, int, str]
@@ -245,6 +266,7 @@ class TaggerAnswers:
         for record in (answer for answer in whole if isinstance(answer, TextlessRecord)):
             self._textless.setdefault(record.doc_id, []).append(record)
         self._count = len(whole)
+        self._in_files = len({answer.path for answer in whole}) > 1
         self._tally, self._names, self.reading = tally, names, reading
         self._by_id = dict[str, list[int]]()
         self._by_text = dict[bytes, list[int]]()
@@ -275,9 +297,11 @@ class TaggerAnswers:
         if answer is None:
             none = [NO_ANSWER] * len(document)
             return none, [NO_GRADE] * len(document), None, none
-        graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in on_tokens(answer)]
-        labels, grades, hidden = layer_labels(len(document), graded)
-        self._tally.unplaced[HIDDEN] += hidden
+        spans = on_tokens(answer)
+        shown = shown_spans(spans, attrgetter("score"))
+        self._tally.unplaced[HIDDEN] += len(spans) - len(shown)
+        graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in shown]
+        labels, grades = layer_labels(len(document), graded)
         stored = [_stored(*one[:3]) for one in answer]
         if self.reading is Reading.ANSWERS:
             return labels, grades, stored
@@ -312,7 +336,7 @@ class TaggerAnswers:
     def _on_tokens(self, window: _AnswerPart, tokens: _SolidTokens) -> _PlacedPart:
         """The spans of an answer on the tokens of its document."""
         solid, start, end = tokens
-        answer, low = window
+        answer, low, run = window
         before = _solid_before(answer.text) + low
         high, cut = int(before[-1]), set[int]()
         placed = list[PlacedSpan]()
@@ -323,13 +347,16 @@ class TaggerAnswers:
             placed.append(PlacedSpan(span, first, last, self._names.get(span.label, span.label)))
             if (first_character == low > 0) or (end_character == high < len(solid)):
                 cut.add(number)
-        return _PlacedPart(placed, cut)
+        return _PlacedPart(placed, cut, run)
 
     def _windows(self, document: Document, solid: str) -> list[_AnswerPart]:
-        """The answers to a document, to its text or parts of it, each part where it stands after the one before."""
+        """The answers to a document, to its text or parts of it, each part where it stands after the one before.
+
+        Runs are the files, or in a single file those that answer a part again.
+        """
         own = self._by_id.get(document.doc_id, []) or self._by_text.get(_digest(solid), [])
         self._used.update(own)
-        parts, low = list[_AnswerPart](), -1
+        parts, low, before = list[_AnswerPart](), -1, Counter[tuple[int, int]]()
         for answer in [*(self._answers[i] for i in own), *self._by_their_id(document)]:
             part = _solid(answer.text)
             place = solid.find(part, 0 if len(part) == len(solid) else low + 1)
@@ -337,7 +364,8 @@ class TaggerAnswers:
             if place < 0:
                 self._tally.unused[OTHER_TEXT] += 1
                 continue
-            parts.append(_AnswerPart(answer, place))
+            parts.append(_AnswerPart(answer, place, answer.path if self._in_files else before[place, len(part)]))
+            before[place, len(part)] += 1
             low = place
         return parts
 
@@ -346,10 +374,9 @@ class TaggerAnswers:
 
         A span that is cut where its window ends gives way to one of another window that it lies in.
         """
-        best, runs, whole, cut = dict[_Place, PlacedSpan](), Counter[_Place](), set[_Place](), Counter[_Place]()
+        best, runs, whole, cut = dict[_Place, PlacedSpan](), dict[_Place, set[Hashable]](), set[_Place](), set[_Place]()
         unplaced = list[PlacedSpan]()
         for window in windows:
-            own = set[_Place]()
             for number, span in enumerate(window.spans):
                 if span.first is None or span.last is None:
                     unplaced.append(span)
@@ -358,18 +385,15 @@ class TaggerAnswers:
                 self._tally.unplaced[MERGED] += place in best
                 if place not in best or (span.span.score or 0.0) > (best[place].span.score or 0.0):
                     best[place] = span
-                own.add(place)
-                if number in window.cut:
-                    cut[place] += 1
-                else:
-                    whole.add(place)
-            runs.update(own)
-        lost = {place for place in cut.keys() - whole if any(_lies_in(place, other) for other in best)}
+                runs.setdefault(place, set()).add(window.run)
+                (cut if number in window.cut else whole).add(place)
+        lost = {place for place in cut - whole if any(_lies_in(place, other) for other in best)}
         self._tally.unplaced[AT_EDGE] += len(lost)
         merged = [(place, best[place]) for place in sorted(best.keys() - lost)]
         if self.reading is Reading.SAMPLES:
+            all_runs = len({window.run for window in windows}) + UNSEEN_RUNS
             merged = [
-                (place, one._replace(span=one.span._replace(score=runs[place] / (len(windows) + UNSEEN_RUNS))))
+                (place, one._replace(span=one.span._replace(score=len(runs[place]) / all_runs)))
                 for place, one in merged
             ]
         return [*(one for _, one in merged), *unplaced]
@@ -419,7 +443,7 @@ class TaggerAnswers:
         if any(span.anywhere for span in marked.spans):
             self._tally.notices.append(Notice(str(record.path), EVERYWHERE))
         self._tally.unplaced[MOVED] += sum(span.moved for span in marked.spans)
-        answer = _of_text(record.doc_id, marked, self._tally)
+        answer = _of_text(record.doc_id, marked, record.path, self._tally)
         self._tally.labels.update(span.label for span in answer.spans)
         return answer
 

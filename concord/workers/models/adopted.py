@@ -47,7 +47,7 @@ ANSWERS = pa.schema(
     ]
 )
 """A row a document that was answered: its tokens, and spans of them (end exclusive) in order; null for no score."""
-UNANSWERED = "the file of answers has none to this document"
+UNANSWERED = "no answer to this document, or none that can be read and is to its text"
 
 
 class UnscoredError(InputError):

@@ -151,7 +151,9 @@ def _csv_tasks(listed: TaskList) -> str:
     for one in listed.tasks:
         spans = " / ".join(one.text[start:end] for start, end, _ in one.marked)
         place = (one.task, one.doc_id, one.start, one.end, one.type or "")
-        table.writerow((*place, spans, one.text, repr(one.score), listed.method.run, "", ""))
+        table.writerow(
+            (*place, spans, one.text, "" if one.score is None else repr(one.score), listed.method.run, "", "")
+        )
     return file.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from concord.schemas.arrays import Floats
+from concord.schemas.arrays import Floats, Mask
 from concord.schemas.columns import DOC_ID, LABELS, MARGIN, N_BEST, PROBABILITY, SENTENCE_STARTS
 from concord.schemas.document import TOKENS
 from concord.schemas.errors import InputError
@@ -35,11 +35,15 @@ class ReviewItem(NamedTuple):
 
 
 class ReviewItems(NamedTuple):
-    """All that can be read of a run, in its order, with predicted errors (N,) by ``order``."""
+    """All that can be read of a run, in its order, with predicted errors (N,) by ``order``.
+
+    - ``unscored`` (N,): marks those of which nothing says how sure the run is.
+    """
 
     things: list[ReviewItem]
     predicted: Floats
     order: str
+    unscored: Mask
 
     @property
     def digest(self) -> str:
@@ -72,8 +76,9 @@ def items_of(tables: Iterable[pa.Table], by: ItemKind, *, run: str) -> ReviewIte
     predicted = np.array(errors, np.float64)
     unknown = np.isnan(predicted)
     if unknown.any() and not predicted[~unknown].any():
-        return ReviewItems(held, np.zeros(len(held)), NO_ORDER)
-    return ReviewItems(held, np.where(unknown, 1.0, predicted), order)
+        order, predicted = NO_ORDER, np.zeros(len(held))
+    predicted[np.isnan(predicted)] = 1.0
+    return ReviewItems(held, predicted, order, unknown | (order == NO_ORDER))
 
 
 def _order(schema: pa.Schema, run: str) -> str:

@@ -19,7 +19,7 @@ class ReviewTask(NamedTuple):
     - ``doc_id``, ``start``, ``end``, ``type``: what it asks about, see `workers.review.review_items.ReviewItem`
     - ``tokens``: words of its text, which has blanks between them
     - ``spans``: entities that it shows, as first and last token (exclusive) of these, and type
-    - ``score``: how likely it is right
+    - ``score``: how likely it is right; None where nothing says that
     - ``before``, ``after``: words of the sentences beside its text
     - ``facts``: how sure the run is of it, and why, in words
     """
@@ -31,7 +31,7 @@ class ReviewTask(NamedTuple):
     type: str | None
     tokens: Sequence[str]
     spans: Sequence[MarkedSpan]
-    score: float
+    score: float | None
     before: Sequence[str] = ()
     after: Sequence[str] = ()
     facts: Sequence[str] = ()

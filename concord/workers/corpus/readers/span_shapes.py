@@ -7,6 +7,7 @@ that cannot be read is lost alone.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -394,7 +395,13 @@ def _number(value: Any) -> int:
 
 
 def _score(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """A score, also one that is written as text; NaN for one that is there and is no number."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return None if value is None else float(value)
+    try:
+        return float(value) if isinstance(value, str) else math.nan
+    except ValueError:
+        return math.nan
 
 
 def type_name(value: Any) -> str:

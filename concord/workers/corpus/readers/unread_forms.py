@@ -22,7 +22,7 @@ _TEXTS_ALONE = "for the texts alone: `concord ingest text` with --set text_colum
 
 PARQUET_MAGIC = b"PAR1"
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c")
-_PACKED_SUFFIXES = (".gz", ".zip", ".bz2", ".xz", ".zst", ".tgz", ".7z")
+PACKED_SUFFIXES = (".gz", ".zip", ".bz2", ".xz", ".zst", ".tgz", ".7z")
 _BRACKET = re.compile(r"\*\)?|\([A-Za-z][\w-]*\*?\)?")
 _SLASHED_WORD = re.compile(r"[^\s/][^\s]*/[A-Za-z_][\w-]*")
 _TAGGED_WORDS = re.compile(r"<([A-Za-z_][\w-]*)>[^<>\n]+</\1>")
@@ -40,7 +40,7 @@ _CSV_ROWS = 50
 
 def _is_packed(start: FileStart) -> bool:
     """Is it a packed file? Some files of office programs are packed too, and are none by their name."""
-    return start.path.suffix.lower() in _PACKED_SUFFIXES and start.head.startswith(_PACKED)
+    return start.path.suffix.lower() in PACKED_SUFFIXES and start.head.startswith(_PACKED)
 
 
 def _is_concepts(start: FileStart) -> bool:
