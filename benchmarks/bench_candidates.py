@@ -32,7 +32,14 @@ from concord.flows.training.tuning import pair_counts, tune_consistency
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import Labels, LabelSet, Spans
-from concord.schemas.layers import CANDIDATES_SUFFIX, NO_GRADE, candidate_values, layer_columns, layer_labels
+from concord.schemas.layers import (
+    CANDIDATES_SUFFIX,
+    NO_GRADE,
+    candidate_values,
+    layer_columns,
+    layer_labels,
+    shown_spans,
+)
 from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
@@ -210,7 +217,7 @@ def _sentences(document: Document) -> Iterator[tuple[int, int]]:
 def _with_layer(document: Document, said: Said) -> Document:
     """The document with the tagger's answers and candidates as a layer."""
     name, grade, _ = layer_columns(LAYER)
-    shown, grades, _ = layer_labels(len(document), [(s, e, kind, NO_GRADE) for s, e, kind, _ in said.answers])
+    shown, grades = _labels_of(document, said.answers)
     candidates_column = candidate_values(len(document), said.candidates)
     values = {name: shown, grade: grades, LAYER + CANDIDATES_SUFFIX: candidates_column}
     columns = {key: Column.encode(value) for key, value in values.items()}
@@ -219,9 +226,13 @@ def _with_layer(document: Document, said: Said) -> Document:
 
 def _labels(document: Document, model: CandidatesModel, taken: Sequence[ScoredSpan]) -> Labels:
     """Labels of spans that share no token."""
-    names, _, _ = layer_labels(len(document), [(start, end, kind, NO_GRADE) for start, end, kind, _ in taken])
-    labels: Labels = model.labels.encode(names)
+    labels: Labels = model.labels.encode(_labels_of(document, taken)[0])
     return labels
+
+
+def _labels_of(document: Document, spans: Sequence[ScoredSpan]) -> tuple[list[str], list[str]]:
+    shown = shown_spans(spans, float)
+    return layer_labels(len(document), [(start, end, kind, NO_GRADE) for start, end, kind, _ in shown])
 
 
 def _greedy(document: Document, model: CandidatesModel, threshold: float) -> Labels:

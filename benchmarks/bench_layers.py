@@ -31,7 +31,7 @@ from corpora import documents_of
 
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.layers import NO_GRADE, layer_columns, layer_labels
+from concord.schemas.layers import NO_GRADE, layer_columns, layer_labels, shown_spans
 from concord.schemas.settings import Validation
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
 from concord.workers.evaluation.bootstrap import paired_bootstrap
@@ -191,7 +191,8 @@ def _by_list(documents: Sequence[Document]) -> Labelling:
         phrase, kind = line.split("\t")[:2]
         if kind in LISTED:
             listed.setdefault(tuple(phrase.split()), LISTED[kind])
-    return [layer_labels(len(d), list(_found(d.tokens, listed)))[0] for d in documents]
+    found = [shown_spans(list(_found(document.tokens, listed)), lambda _: None) for document in documents]
+    return [layer_labels(len(document), own)[0] for document, own in zip(documents, found, strict=True)]
 
 
 def _found(words: Sequence[str], listed: dict[tuple[str, ...], str]) -> Iterator[tuple[int, int, str, str]]:

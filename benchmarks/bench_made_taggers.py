@@ -30,7 +30,7 @@ from corpora import labelled_corpora, loaded
 
 from concord.schemas.document import Document
 from concord.schemas.labels import OUTSIDE
-from concord.schemas.layers import NO_GRADE, layer_labels
+from concord.schemas.layers import NO_GRADE, layer_labels, shown_spans
 from concord.workers.evaluation.bootstrap import paired_bootstrap
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.trainers.trainer import labels_of
@@ -86,7 +86,7 @@ class MadeTagger(NamedTuple):
         for spans, places in zip(said, alarms, strict=True):
             spans += [(place, place + 1, str(rng.choice(types))) for place in places]
         return [
-            layer_labels(len(document), [(*span, NO_GRADE) for span in spans])[0]
+            layer_labels(len(document), shown_spans([(*span, NO_GRADE) for span in spans], lambda _: None))[0]
             for document, spans in zip(documents, said, strict=True)
         ]
 

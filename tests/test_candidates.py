@@ -291,7 +291,7 @@ def imported(folder: Path, files: Sequence[Sequence[Any]], reading: Reading, for
     )
 
 
-def span(words: str, label: str, score: float | None = None, text: str = TEXT) -> dict[str, Any]:
+def span(words: str, label: str, score: float | str | None = None, text: str = TEXT) -> dict[str, Any]:
     start = text.index(words)
     own = {} if score is None else {"score": score}
     return {"start": start, "end": start + len(words), "label": label} | own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -372,7 +372,7 @@ def test_every_ladder_ends_with_rules_or_says_why_not(
     """Whatever the labels are and whatever the trainer's models score."""
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {})
-    made = {
+    made: dict[str, Callable[[], Iterable[Document]]] = {
         "layered": lambda: with_layer(synthesize(12, seed=0, kind="news")),
         "plain": lambda: synthesize(20, seed=0, kind="citations"),
         "no O": lambda: [Document.build(f"{i}", [["a", "b", "c"]] * 2, labels=[LABELS] * 2) for i in range(12)],
