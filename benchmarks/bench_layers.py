@@ -191,7 +191,7 @@ def _by_list(documents: Sequence[Document]) -> Labelling:
         phrase, kind = line.split("\t")[:2]
         if kind in LISTED:
             listed.setdefault(tuple(phrase.split()), LISTED[kind])
-    found = [shown_spans(list(_found(document.tokens, listed)), lambda _: None) for document in documents]
+    found = [shown_spans(list(_found(document.tokens, listed)), lambda _: 0.0) for document in documents]
     return [layer_labels(len(document), own)[0] for document, own in zip(documents, found, strict=True)]
 
 

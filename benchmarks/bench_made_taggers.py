@@ -86,7 +86,7 @@ class MadeTagger(NamedTuple):
         for spans, places in zip(said, alarms, strict=True):
             spans += [(place, place + 1, str(rng.choice(types))) for place in places]
         return [
-            layer_labels(len(document), shown_spans([(*span, NO_GRADE) for span in spans], lambda _: None))[0]
+            layer_labels(len(document), shown_spans([(*span, NO_GRADE) for span in spans], lambda _: 0.0))[0]
             for document, spans in zip(documents, said, strict=True)
         ]
 

@@ -18,7 +18,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -174,19 +174,14 @@ def layer_labels(count: int, shown: Sequence[tuple[int, int, str, str]]) -> tupl
 
 
 def shown_spans(
-    spans: Sequence[tuple[int, int, str, T]], score: Callable[[T], float | None]
+    spans: Sequence[tuple[int, int, str, T]], sureness: Callable[[T], float]
 ) -> list[tuple[int, int, str, T]]:
-    """Spans that share no token, in their order: first token, token after the last, label, and what has its score.
+    """Spans that share no token, in their order: first token, token after the last, label, and what is so sure.
 
     Of spans that share a token the longest is shown, of equally long ones the surest, and of these the first.
     """
-
-    def first_of(span: tuple[int, int, str, T]) -> tuple[Any, ...]:
-        sure = score(span[3])
-        return span[0] - span[1], 0.0 if sure is None or math.isnan(sure) else -sure, *span[:3], str(span[3])
-
     shown, taken = list[tuple[int, int, str, T]](), set[int]()
-    for span in sorted(spans, key=first_of):
+    for span in sorted(spans, key=lambda span: (span[0] - span[1], -sureness(span[3]), *span[:3], str(span[3]))):
         places = range(span[0], span[1])
         if taken.isdisjoint(places):
             taken.update(places)

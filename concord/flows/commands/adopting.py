@@ -125,7 +125,7 @@ def _placed(
             if placed is None:
                 continue
             spans = on_tokens(placed)
-            shown = shown_spans(spans, attrgetter("score"))
+            shown = shown_spans(spans, attrgetter("sureness"))
             tally.unplaced[HIDDEN] += len(spans) - len(shown)
             pieces = [piece for span in shown for piece in _pieces(span, document, tally)]
             yield document.doc_id, len(document), pieces

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from concord.flows.environment import tracking_uri
-from concord.flows.nights.taken_back import is_adopted, other_command, other_corpus
+from concord.flows.nights.taken_back import OTHER_COMMAND, OTHER_CORPUS, is_adopted
 from concord.flows.runfolder.runfolder import Sources
 from concord.schemas.drift import SHOWN_DIGITS
 from concord.schemas.nights import NightCause
@@ -29,7 +29,7 @@ def causes(
     adopted = is_adopted(there)
     if is_adopted(gone) is not adopted:
         again = f"adopt {_program_remedy(before)}" if adopted else f"concord reprocess {_named_model(before)}"
-        yield NightCause(differs=other_command(there), remedy=again)
+        yield NightCause(differs=OTHER_COMMAND[adopted], remedy=again)
         return
     changes = RunChanges.between(there, gone.run, gone.rules)
     if changes.model is not None:
@@ -48,7 +48,7 @@ def causes(
         corpus = "the corpus" if before.sources is None else place_of(before.sources.corpus)
         wrong = f"{corpus}, or the file of answers," if adopted else corpus
         remedy = f"put {wrong} right; `concord changes --run {place_of(out)}` lists its documents"
-        yield NightCause(differs=other_corpus(there), remedy=remedy)
+        yield NightCause(differs=OTHER_CORPUS[adopted], remedy=remedy)
 
 
 def _program_remedy(before: NightSources) -> str:

@@ -17,6 +17,10 @@ from concord.workers.storage.files import OutputError
 from concord.workers.storage.sealed import unseal
 from concord.workers.storage.storage import Storage, read_if_there
 
+OTHER_COMMAND = ("adopted answers for a model's", "a model's answers for adopted ones")
+OTHER_CORPUS = ("the corpus", "the corpus or the answers to it")
+"""What differs, by whether the run that is there is adopted."""
+
 
 def check_taken_back(storage: Storage, key: RunKey, dataset: str) -> None:
     """Raises `TakenBackError` where a run by that key, of the corpus with that digest, is one that was taken back."""
@@ -64,26 +68,14 @@ def _night_of(storage: Storage, manifest: bytes) -> int:
 
 def differences(there: RunManifest, gone: RunManifest) -> Iterator[str]:
     """How a run that is gone differs from the one that is there, in a few words each."""
-    if is_adopted(there) is not is_adopted(gone):
-        yield other_command(there)
+    if is_adopted(there) != is_adopted(gone):
+        yield OTHER_COMMAND[is_adopted(there)]
         return
     yield from RunChanges.between(there, gone.run, gone.rules).lines
     if there.dataset != gone.dataset:
-        yield other_corpus(there)
+        yield OTHER_CORPUS[is_adopted(there)]
 
 
 def is_adopted(run: RunManifest) -> bool:
     """Are the answers a tagger's, whose digest is in that of the corpus?"""
     return run.run.settings.engine == ADOPTED
-
-
-def other_command(there: RunManifest) -> str:
-    """How a run that another command made differs; all else differs by that."""
-    return (
-        "a model's answers in place of adopted ones" if is_adopted(there) else "adopted answers in place of a model's"
-    )
-
-
-def other_corpus(there: RunManifest) -> str:
-    """What differs where digests of the corpora do."""
-    return "the corpus or the answers to it" if is_adopted(there) else "the corpus"

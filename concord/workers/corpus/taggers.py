@@ -8,6 +8,7 @@ be placed is counted by its reason and never guessed.
 from __future__ import annotations
 
 import hashlib
+import math
 import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -74,6 +75,11 @@ class AnswerSpan(NamedTuple):
     label: str
     score: float | None = None
     alignment: str | None = None
+
+    @property
+    def sureness(self) -> float:
+        """The score; 0 for none, and for one that is no number."""
+        return 0.0 if self.score is None or math.isnan(self.score) else self.score
 
 
 class TaggerAnswer(NamedTuple):
@@ -298,7 +304,7 @@ class TaggerAnswers:
             none = [NO_ANSWER] * len(document)
             return none, [NO_GRADE] * len(document), None, none
         spans = on_tokens(answer)
-        shown = shown_spans(spans, attrgetter("score"))
+        shown = shown_spans(spans, attrgetter("sureness"))
         self._tally.unplaced[HIDDEN] += len(spans) - len(shown)
         graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in shown]
         labels, grades = layer_labels(len(document), graded)
