@@ -289,23 +289,11 @@ class RollbackReport(Report):
             )
 
 
-class KeptVersions(Report):
-    """Versions of an output's Delta table.
+class KeptRange(Report):
+    """Versions of an output's Delta table that can be read, or its runs whose feed of changes is there.
 
-    - ``first``, ``last``: the first and the last one that can be read.
-    - ``removed``: number of files that only earlier versions had, and that were removed.
-    """
-
-    first: int
-    last: int
-    removed: int
-
-
-class KeptChanges(Report):
-    """Files of an output's feed of changes, by the numbers of their runs.
-
-    - ``first``, ``last``: the first and the last one that is there.
-    - ``removed``: number of earlier ones that were removed.
+    - ``first``, ``last``: their numbers.
+    - ``removed``: number of files that only earlier ones had, and that were removed.
     """
 
     first: int
@@ -326,8 +314,8 @@ class HistoryReport(Report):
     kept: int
     unread: int
     nights: tuple[NightReport, ...]
-    table: KeptVersions | None = None
-    feed: KeptChanges | None = None
+    table: KeptRange | None = None
+    feed: KeptRange | None = None
 
     def blocks(self) -> Iterator[AnyBlock]:
         """A table of nights, the newest last, and below it what there is to say about each."""

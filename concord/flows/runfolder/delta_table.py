@@ -29,7 +29,7 @@ from concord.flows.runfolder.saved_tables import save_tables, saved_tables
 from concord.schemas.columns import DOC_ID, LABELS, PREDICTION_COLUMNS, PREDICTIONS_LAYOUT, SENTENCE_STARTS
 from concord.schemas.document import TOKENS
 from concord.schemas.feed import ENTITY_SPANS
-from concord.schemas.nights import KeptVersions
+from concord.schemas.nights import KeptRange
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.labelling.output import PREDICTIONS
 from concord.workers.storage.scratch import scratch_folder
@@ -335,7 +335,7 @@ def past_answers(out: Storage, doc_id: str) -> Iterator[tuple[TableState, Mappin
                 break
 
 
-def keep_versions(out: Storage, versions: int) -> KeptVersions:
+def keep_versions(out: Storage, versions: int) -> KeptRange:
     """Removes all but the last ``versions`` versions of the table, and the files that only these had.
 
     A checkpoint of the first one that stays takes the place of all commits before it. May be killed at any point.
@@ -358,4 +358,4 @@ def keep_versions(out: Storage, versions: int) -> KeptVersions:
     _keep_notes(out, _names_by_predictions(out), first)
     table.remove([f"{LOG}/{name}" for name in names if 0 <= _number(name) < first])
     table.remove(gone)
-    return KeptVersions(first=first, last=last, removed=len(gone))
+    return KeptRange(first=first, last=last, removed=len(gone))

@@ -14,7 +14,7 @@ from concord.flows.runfolder.layout import FEED_FOLDER, FILE_NAME
 from concord.flows.runfolder.published import PublishedError
 from concord.schemas.columns import check
 from concord.schemas.feed import CHANGES_LAYOUT, CHANGES_SCHEMA, SINCE
-from concord.schemas.nights import KeptChanges
+from concord.schemas.nights import KeptRange
 from concord.workers.drift.net_changes import net_changes
 from concord.workers.drift.parts_by_id import PartsById, part_count
 from concord.workers.storage.scratch import scratch_folder
@@ -108,10 +108,10 @@ def _data(storage: Storage, file: FeedFile) -> bytes:
     return data
 
 
-def keep_changes(storage: Storage, runs: int) -> KeptChanges:
+def keep_changes(storage: Storage, runs: int) -> KeptRange:
     """Removes all but the last files of the feed, so many of them. Raises `OutputError`."""
     files = feed_files(storage)
     gone = files[:-runs]
     storage.remove([file.path for file in gone])
     left = files[-runs:]
-    return KeptChanges(first=left[0].run, last=left[-1].run, removed=len(gone))
+    return KeptRange(first=left[0].run, last=left[-1].run, removed=len(gone))

@@ -8,14 +8,14 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.delta_table import has_table, keep_versions
 from concord.flows.runfolder.feed_reader import feed_files, keep_changes
 from concord.flows.runfolder.runfolder import run_output
-from concord.schemas.nights import KeptChanges, KeptVersions
+from concord.schemas.nights import KeptRange
 
 
 class Retention(TypedDict):
     """What stays; None for what the output does not have."""
 
-    table: KeptVersions | None
-    feed: KeptChanges | None
+    table: KeptRange | None
+    feed: KeptRange | None
 
 
 def keep_last(out: str, count: int) -> Retention:
