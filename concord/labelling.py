@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -12,7 +12,7 @@ from concord.flows.inputs.options import validated
 from concord.rules import Rules, files_of
 from concord.schemas.audit import Explanation
 from concord.schemas.corrections import Clamp, clamped
-from concord.schemas.document import Document
+from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import UsageError
 from concord.schemas.labelled import LabelledText
 from concord.schemas.run import ENGINE, ConfidenceKind, RunSettings
@@ -64,22 +64,21 @@ class Labeller:
         >>> model.label("Police met Ada.", clamp=[(0, 1, None), (2, 3, "LOC")]).labels
         ('O', 'O', 'B-LOC', 'O')
         """
-        if not isinstance(text, str):
-            raise UsageError(f"one text is labelled, a str, not a {type(text).__name__}; `label_many` takes many texts")
-        return self._labeller(text, doc_id=doc_id, clamp=clamp)
+        return self._labeller(_one_text(text), doc_id=doc_id, clamp=clamp)
 
     def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
         """Labels each text as one document, and gives the answers one after the other.
 
-        ``doc_ids`` are the documents' names; the default is their numbers. Raises the errors of `label`, and
-        `ValueError` where there are more or fewer names than texts.
+        ``doc_ids`` are the documents' names; the default is their numbers. Raises the errors of `label`, `ValueError`
+        where there are more or fewer names than texts, and `UsageError` for a whole table, a mapping or a single text.
 
         >>> [len(answer.entities) for answer in model.label_many(["Nothing.", "Nobody."])]
         [0, 0]
         """
+        many = _many(texts, "texts")
         if doc_ids is None:
-            return (self.label(text, doc_id=str(i)) for i, text in enumerate(texts))
-        return (self.label(text, doc_id=name) for text, name in zip(texts, doc_ids, strict=True))
+            return (self.label(text, doc_id=str(i)) for i, text in enumerate(many))
+        return (self.label(text, doc_id=name) for text, name in zip(many, _many(doc_ids, "doc_ids"), strict=True))
 
     def label_tokens(
         self,
@@ -92,17 +91,19 @@ class Labeller:
         """Labels a document that is already cut into tokens: a list of words for each sentence.
 
         ``clamp`` are corrections, as of `label`; ``columns`` are further columns that the model reads, such as
-        ``pos=``, in the form of ``sentences``. Raises the errors of `label`, and `ValueError` for a column of another
-        form.
+        ``pos=``, in the form of ``sentences``. Raises the errors of `label`, `UsageError` for other than lists of str,
+        and `ValueError` for a column of another form.
 
         >>> model.label_tokens([["Ada", "Lovelace", "wrote", "."]]).tokens
         ('Ada', 'Lovelace', 'wrote', '.')
         """
-        document = Document.build(doc_id, sentences, **columns)
+        document = _built(doc_id, sentences, columns)
         return self.label_document(self._labeller.corrected(document, clamped(clamp)))
 
     def label_document(self, document: Document) -> LabelledText:
         """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""
+        for name, column in document.columns.items():
+            _check_words(column.used(), name)
         return self._labeller.document(document)
 
     def explain(self, text: str, *, doc_id: str = "text") -> Explanation:
@@ -113,7 +114,7 @@ class Labeller:
         >>> [effect.name for effect in model.explain("Ada met Ada Lovelace.").effects] == list(model.constraints)
         True
         """
-        return self._labeller.explain(self._labeller.document_of(text, doc_id=doc_id))
+        return self._labeller.explain(self._labeller.document_of(_one_text(text), doc_id=doc_id))
 
     def explain_tokens(
         self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
@@ -123,7 +124,38 @@ class Labeller:
         >>> model.explain_tokens([["Ada", "met", "Ada", "Lovelace", "."]]).tokens[:2]
         ('Ada', 'met')
         """
-        return self._labeller.explain(Document.build(doc_id, sentences, **columns))
+        return self._labeller.explain(_built(doc_id, sentences, columns))
+
+
+def _one_text(text: str) -> str:
+    """The text. Raises `UsageError` for anything but a str."""
+    if not isinstance(text, str):
+        raise UsageError(f"one text is labelled, a str, not a {type(text).__name__}; `label_many` takes many texts")
+    return text
+
+
+def _many(values: Iterable[Any], name: str) -> Iterable[Any]:
+    """The values. Raises `UsageError` for what would give its characters, its keys or the names of its columns."""
+    if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns") or not isinstance(values, Iterable):
+        raise UsageError(f"{name}: want a list, or one column of a table, not a {type(values).__name__}")
+    return values
+
+
+def _built(doc_id: str, sentences: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Document:
+    """A document of words. Raises `UsageError` for other than a list of str for each sentence."""
+    for name, rows in {TOKENS: sentences, **columns}.items():
+        for words in _many(rows, name):
+            _check_words(words, name)
+    return Document.build(doc_id, sentences, **columns)
+
+
+def _check_words(words: Any, name: str) -> None:
+    """Raises `UsageError` for a sentence, or other words, that are no list of str."""
+    if isinstance(words, str | Mapping) or not isinstance(words, Collection):
+        raise UsageError(f"{name}: want a list of words for each sentence, not {words!r:.40}; `label` takes a text")
+    for word in words:
+        if not isinstance(word, str):
+            raise UsageError(f"{name}: want a str for each word, not {word!r:.40}")
 
 
 @speaks_python

@@ -7,6 +7,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ import concord.flows.reprocess
 from concord.flows.commands.adopting import AnswerSource
 from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import in_python
+from concord.labelling import Labeller
 from concord.schemas.adopting import OF_ENGINES, OF_MODELS
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, InputError, UsageError
@@ -171,6 +173,52 @@ def test_what_is_no_text_is_told_by_the_method_that_takes_it(texts: Any, tmp_pat
     hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=tmp_path / "model")
     with pytest.raises(UsageError, match=rf"not a {type(texts).__name__}; `label_many` takes many texts"):
         concord.load(tmp_path / "model").label(texts)
+    with pytest.raises(UsageError, match=rf"not a {type(texts).__name__}; `label_many` takes many texts"):
+        concord.load(tmp_path / "model").explain(texts)
+
+
+WORDS: list[tuple[str, Any, str]] = [
+    ("label_many", pd.DataFrame({"text": ["Ann left."]}), "texts: want a list, .* not a DataFrame"),
+    ("label_many", pa.table({"text": ["Ann left."]}), "texts: want a list, .* not a Table"),
+    ("label_many", {"1": "Ann left."}, "texts: want a list, .* not a dict"),
+    ("label_many", "Ann left.", "texts: want a list, .* not a str"),
+    ("label_many", None, "texts: want a list, .* not a NoneType"),
+    ("label_tokens", ["Ann met", "Bob"], "tokens: want a list of words for each sentence, not 'Ann met'"),
+    ("label_tokens", [{"Ann": 1}], "tokens: want a list of words for each sentence, not {'Ann': 1}"),
+    ("label_tokens", "Ann met", "tokens: want a list, .* not a str"),
+    ("label_tokens", pd.DataFrame({"w": ["Ann"]}), "tokens: want a list, .* not a DataFrame"),
+    ("label_tokens", [None], "tokens: want a list of words for each sentence, not None"),
+    ("label_tokens", [["Ann", None]], "tokens: want a str for each word, not None"),
+    ("label_tokens", [[1]], "tokens: want a str for each word, not 1"),
+    ("label_tokens", [[["Ann"]]], r"tokens: want a str for each word, not \['Ann'\]"),
+    ("explain_tokens", ["Ann met", "Bob"], "tokens: want a list of words for each sentence, not 'Ann met'"),
+    ("label_document", Document.build("a", [[1]]), "tokens: want a str for each word, not 1"),  # type: ignore[list-item]
+]
+"""What is no text or no words, by the method that is given it, and what it says."""
+
+
+@pytest.mark.parametrize(("method", "given", "told"), WORDS, ids=lambda one: one if isinstance(one, str) else "")
+def test_what_holds_no_texts_or_words_is_one_line(method: str, given: Any, told: str, labeller: Labeller) -> None:
+    with pytest.raises(UsageError, match=f"^{told}") as caught:
+        list(getattr(labeller, method)(given))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pd.Series, iter], ids=lambda kind: kind.__name__)
+def test_texts_and_words_may_be_in_any_list(kind: Any, labeller: Labeller) -> None:
+    assert [one.tokens for one in labeller.label_many(kind(["Ann left.", "Bob."]))] == [
+        ("Ann", "left", "."),
+        ("Bob", "."),
+    ]
+    if kind is not iter:
+        assert labeller.label_tokens([kind(["Ann", "left"])]).tokens == ("Ann", "left")
+
+
+@pytest.fixture(scope="module")
+def labeller(tmp_path_factory: pytest.TempPathFactory) -> Labeller:
+    folder = tmp_path_factory.mktemp("model")
+    hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=folder)
+    return concord.load(folder)
 
 
 @pytest.mark.parametrize(
