@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral
 from os import PathLike
 from typing import Any
 
@@ -49,11 +51,12 @@ class Labeller:
         """The names of the constraints, including the label consistency that was learned with the model."""
         return self._labeller.constraints.titles
 
-    def label(self, text: str, *, doc_id: str = "text", clamp: Clamp = ()) -> LabelledText:
+    def label(self, text: str, *, doc_id: str | int = "text", clamp: Clamp = ()) -> LabelledText:
         """Cuts a text into sentences and tokens and labels it as one document.
 
         ``clamp`` are corrections that the answer keeps, each a span of tokens with its type: (0, 2, "PER"), or with
-        None for no entity. Random choices depend only on ``doc_id``, the document's name, and on the seed.
+        None for no entity. Random choices depend only on ``doc_id``, the document's name, and on the seed. A number
+        names what its digits name.
 
         Raises `InputError` for a text of blanks, for a text without a possible labelling, for corrections that do not
         fit, and if the model reads more than words.
@@ -64,9 +67,9 @@ class Labeller:
         >>> model.label("Police met Ada.", clamp=[(0, 1, None), (2, 3, "LOC")]).labels
         ('O', 'O', 'B-LOC', 'O')
         """
-        return self._labeller(_one_text(text), doc_id=doc_id, clamp=clamp)
+        return self._labeller(_one_text(text), doc_id=_name(doc_id), clamp=clamp)
 
-    def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str] | None = None) -> Iterator[LabelledText]:
+    def label_many(self, texts: Iterable[str], *, doc_ids: Iterable[str | int] | None = None) -> Iterator[LabelledText]:
         """Labels each text as one document, and gives the answers one after the other.
 
         ``doc_ids`` are the documents' names; the default is their numbers. Raises the errors of `label`, `ValueError`
@@ -77,14 +80,14 @@ class Labeller:
         """
         many = _many(texts, "texts")
         if doc_ids is None:
-            return (self.label(text, doc_id=str(i)) for i, text in enumerate(many))
+            return (self.label(text, doc_id=i) for i, text in enumerate(many))
         return (self.label(text, doc_id=name) for text, name in zip(many, _many(doc_ids, "doc_ids"), strict=True))
 
     def label_tokens(
         self,
         sentences: Sequence[Sequence[str]],
         *,
-        doc_id: str = "text",
+        doc_id: str | int = "text",
         clamp: Clamp = (),
         **columns: Sequence[Sequence[str]],
     ) -> LabelledText:
@@ -104,9 +107,9 @@ class Labeller:
         """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""
         for name, column in document.columns.items():
             _check_words(column.used(), name)
-        return self._labeller.document(document)
+        return self._labeller.document(replace(document, doc_id=_name(document.doc_id)))
 
-    def explain(self, text: str, *, doc_id: str = "text") -> Explanation:
+    def explain(self, text: str, *, doc_id: str | int = "text") -> Explanation:
         """The effect of each constraint on a text: what it changes, and its cost in nats.
 
         Solves the text once more for each constraint. Raises the errors of `label`.
@@ -114,10 +117,10 @@ class Labeller:
         >>> [effect.name for effect in model.explain("Ada met Ada Lovelace.").effects] == list(model.constraints)
         True
         """
-        return self._labeller.explain(self._labeller.document_of(_one_text(text), doc_id=doc_id))
+        return self._labeller.explain(self._labeller.document_of(_one_text(text), doc_id=_name(doc_id)))
 
     def explain_tokens(
-        self, sentences: Sequence[Sequence[str]], *, doc_id: str = "text", **columns: Sequence[Sequence[str]]
+        self, sentences: Sequence[Sequence[str]], *, doc_id: str | int = "text", **columns: Sequence[Sequence[str]]
     ) -> Explanation:
         """The same of a document that is already cut into tokens; arguments and errors are those of `label_tokens`.
 
@@ -134,6 +137,15 @@ def _one_text(text: str) -> str:
     return text
 
 
+def _name(doc_id: str | int) -> str:
+    """A document's name, of a number as corpora have it: as text. Raises `UsageError` for another type."""
+    if isinstance(doc_id, str):
+        return doc_id
+    if not isinstance(doc_id, Integral) or isinstance(doc_id, bool):
+        raise UsageError(f"doc_id {doc_id!r:.40}: want a str or an int, not a {type(doc_id).__name__}")
+    return str(doc_id)
+
+
 def _many(values: Iterable[Any], name: str) -> Iterable[Any]:
     """The values. Raises `UsageError` for what would give its characters, its keys or the names of its columns."""
     if isinstance(values, str | bytes | Mapping) or hasattr(values, "columns") or not isinstance(values, Iterable):
@@ -141,12 +153,12 @@ def _many(values: Iterable[Any], name: str) -> Iterable[Any]:
     return values
 
 
-def _built(doc_id: str, sentences: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Document:
+def _built(doc_id: str | int, sentences: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Document:
     """A document of words. Raises `UsageError` for other than a list of str for each sentence."""
     for name, rows in {TOKENS: sentences, **columns}.items():
         for words in _many(rows, name):
             _check_words(words, name)
-    return Document.build(doc_id, sentences, **columns)
+    return Document.build(_name(doc_id), sentences, **columns)
 
 
 def _check_words(words: Any, name: str) -> None:

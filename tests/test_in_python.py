@@ -214,6 +214,28 @@ def test_texts_and_words_may_be_in_any_list(kind: Any, labeller: Labeller) -> No
         assert labeller.label_tokens([kind(["Ann", "left"])]).tokens == ("Ann", "left")
 
 
+@pytest.mark.parametrize("doc_id", [7, np.int64(7), np.uint8(7), np.str_("7"), "7"], ids=lambda one: type(one).__name__)
+def test_a_number_names_a_document_by_its_text(doc_id: Any, labeller: Labeller) -> None:
+    many = labeller.label_many(["a.", "b."], doc_ids=[doc_id, 8])
+    assert [one.doc_id for one in many] == ["7", "8"]
+    document = Document.build(doc_id, [["Ann"]])
+    for answer in (
+        labeller.label("Ann.", doc_id=doc_id),
+        labeller.label_tokens([["Ann"]], doc_id=doc_id),
+        labeller.label_document(document),
+    ):
+        assert answer.doc_id == "7"
+    assert labeller.explain("Ann.", doc_id=doc_id).doc_id == "7"
+
+
+@pytest.mark.parametrize("doc_id", [1.0, None, True, b"7", ("a", 1)], ids=lambda one: type(one).__name__)
+def test_what_names_no_document_is_one_line(doc_id: Any, labeller: Labeller) -> None:
+    with pytest.raises(UsageError, match=rf"want a str or an int, not a {type(doc_id).__name__}$"):
+        labeller.label("Ann.", doc_id=doc_id)
+    with pytest.raises(UsageError, match="doc_ids: want a list"):
+        labeller.label_many(["a.", "b."], doc_ids="ab")
+
+
 @pytest.fixture(scope="module")
 def labeller(tmp_path_factory: pytest.TempPathFactory) -> Labeller:
     folder = tmp_path_factory.mktemp("model")
