@@ -14,16 +14,16 @@ import numpy as np
 from common import options, trained_model
 from corpora import labelled_corpora
 
-from concord.flows.labelling.sources import find_document, first_documents, open_constraints, open_model
+from concord.flows.labelling.documents import find_document, first_documents, shards_for
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch
 from concord.schemas.problem import Problem
-from concord.workers.corpus.plan import plan
 from concord.workers.inference.core.engine import document_rng
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.sampling.diagnostics import Diagnostic, diagnose
 from concord.workers.inference.settings import GibbsSettings
-from concord.workers.models.model import local_scores, score_column
+from concord.workers.models.model import local_scores
 
 FEATURES = "rich"
 RHAT_LIMIT = 1.05
@@ -66,11 +66,11 @@ def problems(
     """Id and problem of one document, or of the first ones of the corpus."""
     opened = open_model(folder)
     declared = open_constraints(opened, constraints, consistency=True)
-    scores = score_column(opened.model)
+    shards = shards_for(corpus, opened.model, folder, declared)
     if doc is None:
-        batches = first_documents(plan(corpus, scores=scores), documents)
+        batches = first_documents(shards, documents)
     else:
-        batches = iter([Batch.of([find_document(corpus, doc, scores=scores)])])
+        batches = iter([Batch.of([find_document(corpus, doc, shards)])])
     for batch in batches:
         ground = local_scores(opened.model, batch).problems(batch, opened.model.labels, declared)
         yield from zip(batch.doc_ids, ground, strict=True)

@@ -18,7 +18,7 @@ from common import batches, consistency_of, draw, figure, options, save, trained
 from corpora import labelled_corpora
 from numpy.typing import NDArray
 
-from concord.flows.labelling.sources import first_documents
+from concord.flows.labelling.documents import first_documents
 from concord.schemas.decoded import MarginStatus
 from concord.schemas.document import Batch, Document
 from concord.schemas.labels import Labels, LabelSet

@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import known_figures, save
 
-from concord.flows.labelling.sources import open_constraints, open_model, read_documents
+from concord.flows.labelling.documents import read_documents
+from concord.flows.labelling.sources import open_constraints, open_model
 from concord.schemas.corrections import Correction, sorted_corrections
 from concord.schemas.decoded import Decoded
 from concord.schemas.document import Batch, Document

@@ -23,7 +23,8 @@ from common import ray_workers, save
 from corpora import labelled_corpora
 
 from concord.flows.cluster.cluster import cluster
-from concord.flows.labelling.sources import read_documents, some_documents
+from concord.flows.labelling.documents import read_documents
+from concord.flows.labelling.sources import some_documents
 from concord.schemas.document import Document
 from concord.schemas.run import RunKey, RunSettings
 from concord.workers.constraints.constraint_set import Unconstrained

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from concord.flows.cli.app import app
 from concord.flows.commands.layering import import_entities
 from concord.flows.inputs.options import OptionError
 from concord.schemas.decoded import Status
-from concord.schemas.document import Batch, Document
+from concord.schemas.document import TOKENS, Batch, Document
 from concord.schemas.errors import CorpusError, DocumentError, TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import candidate_values, candidates_in
@@ -26,7 +27,7 @@ from concord.schemas.reports import EntitiesReport
 from concord.testing.templates import random_text
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.constraints.declared import DeclaredConstraints
-from concord.workers.corpus.ingestion import ingest
+from concord.workers.corpus.ingestion import ingest, write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.corpus.taggers import AT_EDGE, BEYOND, MERGED, Reading
@@ -502,6 +503,31 @@ def test_scores_are_calibrated_on_gold_and_taken_as_they_are_without(tmp_path: P
     assert plain.labels.types == ("HUMAN",)
     assert own.manifest.figures["overlapping"] == 800
     assert (own.manifest.figures["calibrated"], plain.manifest.figures["calibrated"]) == (1, 0)
+
+
+COMMANDS = {
+    "propose": "constraints propose --corpus {tmp}/bare --model {tmp}/model --out {tmp}/prompt.md",
+    "check": "constraints check {tmp}/r.yaml --corpus {tmp}/bare --model {tmp}/model",
+    "explain": "constraints explain {tmp}/r.yaml --corpus {tmp}/bare --model {tmp}/model --doc d0",
+    "calibrate": "calibrate --corpus {tmp}/bare --model {tmp}/model --out {tmp}/out",
+    "weigh": "constraints weigh {tmp}/r.yaml --corpus {tmp}/bare --penalty tuned --model {tmp}/model "
+    "--held-out {tmp}/bare --out {tmp}/w.yaml",
+}
+"""Commands that read a model and a corpus, beside those that label."""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_corpus_without_the_layer_is_told_of_what_adds_it(command: str, tmp_path: Path) -> None:
+    documents = labelled(8, gold=True)
+    train(documents, settings=CandidatesSettings(), out=tmp_path / "model")
+    bare = [replace(one, columns={TOKENS: one.columns[TOKENS]}) for one in documents]
+    write_corpus(bare, tmp_path / "bare", source="made up")
+    (tmp_path / "r.yaml").write_text("constraints:\n- {template: starts_with, labels: [PER], weight: 1}\n")
+    ended = CliRunner().invoke(app, COMMANDS[command].format(tmp=tmp_path).split())
+    said = ended.stderr.splitlines()[-1]
+    assert (ended.exit_code, type(ended.exception)) == (3, SystemExit)
+    assert "model reads the column 'llm_candidates', which is not there (there are tokens)" in said
+    assert said.endswith("or add it with `concord import entities --candidates --name llm`")
 
 
 def test_where_the_answers_are_better_than_the_candidates_it_is_said(tmp_path: Path) -> None:

@@ -431,6 +431,14 @@ def test_a_file_without_a_column_that_is_read_is_named(corpus: Path) -> None:
     assert declared.columns == ("chunk", "tokens")
     with pytest.raises(CorpusError, match=r"a\.parquet: a constraint reads the column 'chunk'.*leave that constraint"):
         check(model=model, constraints=declared)
+    for columns, added in (
+        (("g_candidates",), "add it with `concord import entities --candidates --name g`"),
+        (("g", "g_grade"), r"add the column \(if it is a layer, with `concord import entities --name g`\)"),
+        (("g_grade",), "add it with `concord import entities --name g`"),
+    ):
+        model.columns = columns
+        with pytest.raises(CorpusError, match=rf"or {added}$"):
+            check(model=model, constraints=Unconstrained())
     model.columns = ("pos", "tokens", "shape")
     with pytest.raises(CorpusError, match=r"a\.parquet: the model news reads the column 'pos', 'shape', which"):
         check(model=model, constraints=Unconstrained())

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from concord.flows.labelling.sources import read_documents
+from concord.flows.labelling.documents import read_documents
 from concord.schemas.document import Batch
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.plan import plan

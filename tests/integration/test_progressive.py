@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from concord.flows.labelling.sources import read_documents
+from concord.flows.labelling.documents import read_documents
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.search.progressive import TrialTally, rounds, sizes_of
 from concord.workers.papers.canisius import trigram_trainer as trigram

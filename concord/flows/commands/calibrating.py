@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from concord.flows.inputs.jobs import check_model_place, folder_place
 from concord.flows.inputs.output_places import check_output_place
-from concord.flows.labelling.sources import OpenModel, open_model, read_documents
+from concord.flows.labelling.documents import read_documents, shards_for
+from concord.flows.labelling.sources import OpenModel, open_model
 from concord.flows.screen.progress import meter
 from concord.flows.training.tuning import (
     Tuned,
@@ -25,7 +26,6 @@ from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run_context import HERE, RunContext
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
-from concord.workers.corpus.plan import plan
 from concord.workers.learning.search.trials import Trial
 from concord.workers.learning.trainers.calibration import Calibrated, calibrate
 from concord.workers.learning.trainers.calibration_choice import (
@@ -38,7 +38,7 @@ from concord.workers.learning.trainers.temperature import TemperatureFit, fit_te
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
-from concord.workers.models.model import Model, score_column, temperature_of, tempered
+from concord.workers.models.model import Model, temperature_of, tempered
 from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
@@ -84,7 +84,7 @@ def calibrate_model(
     check_output_place(place, [corpus, model], makes=FolderKind.MODEL)
     check_model_place(place)
     opened = open_model(model, context)
-    documents, rejected = read_documents(plan(corpus, scores=score_column(opened.model)), gold=True)
+    documents, rejected = read_documents(shards_for(corpus, opened.model, model), gold=True)
     seen = _seen(documents, corpus)
     documents = _with_scores(documents, opened.model)
     with staged(place) as folder:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from concord.flows.commands.requests import CheckRequest, ExplainRequest
 from concord.flows.inputs.options import parse_options
-from concord.flows.labelling.sources import find_document, first_documents, open_model
+from concord.flows.labelling.documents import find_document, first_documents, shards_for
+from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import CheckReport, Explanation
 from concord.schemas.columns import Reject
@@ -19,7 +20,7 @@ from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.inference.registry import Decoder, solver_named
-from concord.workers.models.model import local_scores, score_column
+from concord.workers.models.model import local_scores
 
 
 def check_file(file: str, request: CheckRequest, options: Sequence[str]) -> CheckReport:
@@ -33,10 +34,13 @@ def check_file(file: str, request: CheckRequest, options: Sequence[str]) -> Chec
     model, documents = request.model, request.documents
     decoder = _decoder(request, options)
     constraints = load_constraints(file)
-    opened = None if model is None else open_model(model, request.context).model
-    shards = plan(request.corpus, scores=None if opened is None else score_column(opened))
+    if model is None:
+        opened, shards = None, plan(request.corpus)
+        labels = gold_labels(request.corpus, shards)
+    else:
+        opened = open_model(model, request.context).model
+        shards, labels = shards_for(request.corpus, opened, model, constraints), opened.labels
     total = min(documents, sum(shard.rows for shard in shards))
-    labels = opened.labels if opened is not None else gold_labels(request.corpus, shards)
     with meter("checking", total) as bar:
         return check(
             first_documents(shards, documents),
@@ -57,7 +61,8 @@ def explain_document(file: str, request: ExplainRequest, options: Sequence[str])
     decoder = _decoder(request, options)
     opened = open_model(request.model, request.context).model
     constraints = load_constraints(file).bind(opened.labels)
-    document = find_document(request.corpus, request.doc, scores=score_column(opened))
+    shards = shards_for(request.corpus, opened, request.model, constraints)
+    document = find_document(request.corpus, request.doc, shards)
     return explain(document, local_scores(opened, Batch.of([document])), constraints, opened.labels, decoder=decoder)
 
 

@@ -14,7 +14,7 @@ from concord.flows.errors import faults
 from concord.flows.inputs.jobs import check_model_place, folder_place
 from concord.flows.inputs.options import OptionError
 from concord.flows.inputs.output_places import check_output_place
-from concord.flows.labelling.sources import first_documents, read_documents
+from concord.flows.labelling.documents import first_documents, read_documents
 from concord.flows.screen.progress import meter
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Document

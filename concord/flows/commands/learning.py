@@ -8,7 +8,8 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from concord.flows.commands.requests import WeighRequest
-from concord.flows.labelling.sources import open_model, read_documents
+from concord.flows.labelling.documents import read_documents
+from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.flows.training.judging import AsTrained
 from concord.schemas.audit import LearningReport

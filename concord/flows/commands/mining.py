@@ -11,7 +11,7 @@ from concord.flows.commands.learning import as_trained
 from concord.flows.commands.requests import MineRequest
 from concord.flows.inputs.jobs import folder_place, source_place
 from concord.flows.inputs.output_places import check_file_place
-from concord.flows.labelling.sources import read_documents
+from concord.flows.labelling.documents import read_documents
 from concord.flows.screen.progress import meter
 from concord.flows.training.judging import help_comment, helping, judged_beside
 from concord.flows.work.done import Workers

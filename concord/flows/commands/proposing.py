@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.requests import ProposeRequest
 from concord.flows.inputs.output_places import check_output_place
-from concord.flows.labelling.sources import first_documents, open_model
+from concord.flows.labelling.documents import first_documents, shards_for
+from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError
@@ -24,8 +25,7 @@ from concord.schemas.reports import ProposalReport
 from concord.schemas.shown import marked_text, marked_tokens
 from concord.workers.constraints.file_schema import file_schema
 from concord.workers.constraints.templates.registry import TEMPLATES
-from concord.workers.corpus.plan import plan
-from concord.workers.models.model import score_column, viterbi_labels
+from concord.workers.models.model import viterbi_labels
 from concord.workers.storage.files import write_whole
 
 PROMPT = """\
@@ -76,7 +76,7 @@ def propose(request: ProposeRequest) -> ProposalReport:
     """Writes the prompt. Raises `CorpusError` where the model has no error, and the errors of reading and writing."""
     check_output_place(request.out, [request.corpus, request.model], makes=None)
     model = open_model(request.model, request.context).model
-    shards = plan(request.corpus, scores=score_column(model))
+    shards = shards_for(request.corpus, model, request.model)
     labels, wrong, documents = gold_labels(request.corpus, shards), list[_WrongSentence](), 0
     with meter("looking for errors", min(request.documents, sum(shard.rows for shard in shards))) as bar:
         for batch in first_documents(shards, request.documents):

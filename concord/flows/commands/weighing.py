@@ -13,7 +13,8 @@ from concord.flows.commands.requests import WeighRequest
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.inputs.options import parse_options
 from concord.flows.inputs.output_places import check_file_place
-from concord.flows.labelling.sources import open_model, read_documents
+from concord.flows.labelling.documents import read_documents, shards_for
+from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
 from concord.schemas.document import Batch
@@ -40,7 +41,6 @@ from concord.workers.learning.weights.penalties import (
 )
 from concord.workers.learning.weights.row_counts import RowCounts, count_rows
 from concord.workers.learning.weights.tuned_weights import FactorTrial, families, tune_weights
-from concord.workers.models.model import score_column
 from concord.workers.storage.files import write_whole
 
 
@@ -121,7 +121,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
     assert request.held_out is not None
     check_figure(settings.measure, settings.figure)
     opened = open_model(request.model, request.context).model
-    documents, _ = read_documents(plan(request.held_out, scores=score_column(opened)), gold=True)
+    documents, _ = read_documents(shards_for(request.held_out, opened, request.model), gold=True)
     labelled = [document for document in documents if document.labels is not None]
     if not labelled:
         raise CorpusError(f"{request.held_out}: has no gold labels to tune on")

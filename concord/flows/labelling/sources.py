@@ -1,15 +1,15 @@
-"""Models, constraints and documents as the user names them."""
+"""Models and constraints as the user names them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from concord.flows.inputs.model_copies import stored_model
-from concord.flows.screen.progress import meter, say
-from concord.schemas.columns import LABELS, Reject, gold_fault
-from concord.schemas.document import Batch, Document, ScoreColumn
+from concord.flows.screen.progress import say
+from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.run import REGISTRY
 from concord.schemas.run_context import HERE, RunContext
@@ -19,14 +19,15 @@ from concord.workers.constraints.beside_model import joined
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet, Separable
 from concord.workers.constraints.rows import ConstraintError
-from concord.workers.corpus.plan import plan
-from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, open_rows, read_batch
+from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.storage.storage import URI, FolderStorage, storage_at
+
+OF_LAYER = re.compile("(.+)_(candidates|grade)")
 
 
 class OpenModel(NamedTuple):
@@ -110,68 +111,17 @@ def check_there(there: Sequence[str], place: str, *, model: Model, constraints: 
         if missing:
             raise CorpusError(
                 f"{place}: {who} reads the column {', '.join(map(repr, missing))}, which is not there "
-                f"(there are {', '.join(there)}); {remedy}, or add the column"
+                f"(there are {', '.join(there)}); {remedy}, or {_added(missing[0])}"
             )
 
 
-def read_documents(
-    shards: Sequence[Shard], *, text: TextSettings = DEFAULT_TEXT, gold: bool = False
-) -> tuple[list[Document], int]:
-    """Documents of shards, and the number of rejects, of which the first is printed.
-
-    - ``gold``: are gold labels needed?
-
-    Raises `CorpusError` if all documents are rejects, or if gold labels are needed and no file has the column
-    of labels; and the errors of reading.
-    """
-    if gold:
-        _check_gold(shards, text)
-    documents: list[Document] = []
-    rejected: list[Reject] = []
-    with meter("reading", sum(shard.rows for shard in shards)) as bar:
-        for shard in shards:
-            batch, rejects = read_batch(shard, text=text)
-            documents += batch
-            rejected += rejects
-            bar.advance(shard.rows, note="documents")
-    if rejected and not documents:
-        raise CorpusError(f"none of the {len(rejected):,} documents can be read; the first: {rejected[0].line}")
-    if rejected:
-        say(f"{len(rejected):,} documents are rejects; the first: {rejected[0].line}", style="yellow")
-    return documents, len(rejected)
-
-
-def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
-    """Raises `CorpusError` if no file has a column of gold labels; it names the first file."""
-    schemas = {shard.file: open_rows(shard.file, text=text, scores=shard.scores).schema for shard in shards}
-    faults = {file: gold_fault(schema) for file, schema in schemas.items()}
-    if faults and all(faults.values()):
-        file, fault = next(iter(faults.items()))
-        raise CorpusError(
-            f"{file.path}: {fault}; gold labels are needed: give a corpus with a column {LABELS!r}, one a token"
-        )
-
-
-def find_document(corpus: str, doc_id: str, *, scores: ScoreColumn | None = None) -> Document:
-    """Document with an id. Raises `CorpusError` if there is none, and the errors of reading."""
-    ids: list[str] = []
-    for shard in plan(corpus, scores=scores):
-        batch, _ = read_batch(shard)
-        if doc_id in batch.doc_ids:
-            return batch.document(batch.doc_ids.index(doc_id))
-        ids += batch.doc_ids[: 3 - len(ids)]
-    raise CorpusError(f"{corpus}: no document {doc_id!r}; its first are {', '.join(ids) or 'none at all'}")
-
-
-def first_documents(shards: Sequence[Shard], documents: int) -> Iterator[Batch]:
-    """Batches of the first ``documents`` documents of a corpus. Raises the errors of reading."""
-    left = documents
-    for shard in shards:
-        batch, _ = read_batch(shard)
-        yield batch if len(batch) <= left else batch.part(0, left)
-        left -= len(batch)
-        if left <= 0:
-            return
+def _added(column: str) -> str:
+    """What adds a column; those of a layer, named as in `schemas.layers`, have a command."""
+    layer = OF_LAYER.fullmatch(column)
+    if layer is None:
+        return f"add the column (if it is a layer, with `concord import entities --name {column}`)"
+    option = "--candidates " if layer[2] == "candidates" else ""
+    return f"add it with `concord import entities {option}--name {layer[1]}`"
 
 
 def some_documents(shards: Sequence[Shard], text: TextSettings, model: Model, documents: int) -> list[Document]:

@@ -18,9 +18,9 @@ import numpy as np
 
 from concord.flows.errors import RunFolderError
 from concord.flows.inputs.jobs import run_tags
+from concord.flows.labelling.documents import read_documents
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
-from concord.flows.labelling.sources import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.published import published
 from concord.flows.runfolder.runfolder import dataset_digest

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
 from concord.flows.inputs.jobs import check_model_place, run_tags, source_place
-from concord.flows.labelling.sources import read_documents
+from concord.flows.labelling.documents import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.runfolder import dataset_digest
 from concord.flows.screen.progress import meter
