@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -172,13 +173,17 @@ def test_a_type_that_a_tagger_does_not_know_is_not_denied_by_it(tmp_path: Path) 
     assert answered.witnesses[1].labels == ("PER",)
 
 
-def test_a_tagger_that_never_says_anything_changes_no_answer(tmp_path: Path) -> None:
+def test_neither_a_silent_tagger_nor_the_order_of_layers_changes_an_answer(tmp_path: Path) -> None:
     silent = [["O"] * len(document) for document in DOCUMENTS]
     documents = layered(DOCUMENTS, a=missing(DOCUMENTS, 3), b=missing(DOCUMENTS, 4, 1), silent=silent)
-    pair = [
-        learned(tmp_path / str(len(names)), documents, layers=names) for names in (("a", "b"), ("a", "b", "silent"))
-    ]
-    assert answers(pair[0], documents) == answers(pair[1], documents)
+    alone = answers(learned(tmp_path / "alone", documents, layers=("a", "b")), documents)
+    shares = []
+    for names in permutations(("a", "b", "silent")):
+        model = learned(tmp_path / ",".join(names), documents, layers=names)
+        assert answers(model, documents) == alone, names
+        found = model.manifest.training["coinciding_errors"]
+        shares.append({frozenset(pair.split(",")): share for pair, share in found.items()})
+    assert all(own == pytest.approx(shares[0]) for own in shares)
 
 
 def test_what_cannot_be_learned_is_one_line(tmp_path: Path) -> None:
