@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -233,6 +234,28 @@ def test_layers_lie_beside_each_other_and_outlive_an_append(tmp_path: Path) -> N
     assert documents[0].columns["ner"].strings()[:3] == ["B-X", "I-X", "O"]
     assert documents[0].columns["other"].strings()[7] == "B-Y"
     assert documents[1].columns["ner"].strings() == ["?", "?", "?"]
+
+
+def test_numbers_as_ids_get_layers_and_grow_as_text_does(tmp_path: Path) -> None:
+    place = corpus(tmp_path, {"7": TEXT, "8": "Mira Tolvan sang."})
+    table = pq.read_table(place / "part-00000.parquet")
+    numbers = table["doc_id"].cast(pa.int64())
+    pq.write_table(
+        table.set_column(table.schema.get_field_index("doc_id"), "doc_id", numbers), place / "part-00000.parquet"
+    )
+    import_entities(
+        answers(tmp_path, {"id": "7", "text": TEXT, "entities": [[0, 11, "X"]]}, {"id": 8, "entities": [[0, 4, "Y"]]}),
+        tmp_path / "out",
+        form="spans",
+        name="ner",
+        corpus=str(place),
+    )
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"id": 8, "text": "Seen."}\n{"id": "n", "text": "New one."}\n')
+    report = ingest("text", more, tmp_path / "out", append=True)
+    documents = [d for shard in plan(str(tmp_path / "out")) for d in read_batch(shard)[0]]
+    assert ([d.doc_id for d in documents], report.rejected) == (["7", "8", "n"], 1)
+    assert [d.columns["ner"].strings()[0] for d in documents] == ["B-X", "B-Y", "?"]
 
 
 def test_what_is_wrong_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from concord.workers.corpus.parquet import (
     open_parquet,
     parquet_files,
     read_row_group,
+    with_text_ids,
 )
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.span_files import read_spans
@@ -125,7 +126,7 @@ def label_names(pairs: Sequence[str]) -> dict[str, str]:
 
 def _check(file: ParquetLocation, name: str) -> None:
     """Raises `SchemaError` for a file of no corpus, `LayerError` where it has a column of the name that is no layer."""
-    schema = open_parquet(file).schema_arrow
+    schema = with_text_ids(open_parquet(file).schema_arrow, DOC_ID)
     check(schema, CORPUS_LAYOUT, source=file.path)
     taken = [column for column in layer_columns(name) if column in schema.names]
     if taken and name not in layer_names(schema):

@@ -40,11 +40,13 @@ from concord.schemas.shown import fields_html, fields_text
 from concord.workers.corpus.fitting import check_form, with_what_it_must_have
 from concord.workers.corpus.parquet import (
     WRITE_OPTIONS,
+    ids_as_text,
     open_parquet,
     parquet_files,
     read_row_group,
     read_tables,
     table_bytes,
+    with_text_ids,
 )
 from concord.workers.corpus.readers.reader import ReaderItem
 from concord.workers.corpus.readers.registry import READERS
@@ -316,14 +318,15 @@ class _PartWriter:
         for path in sorted(corpus.glob("part-*.parquet")):
             (file,) = parquet_files(path)
             parquet = open_parquet(file)
-            self.schema = parquet.schema_arrow
+            self.schema = with_text_ids(parquet.schema_arrow, DOC_ID)
             check(self.schema, CORPUS_LAYOUT, source=file.path)
             cut_by, own = ((meta or {}).get(TOKENIZER_KEY, b"none") for meta in (self.schema.metadata, self.stated))
             if cut_by != own:
                 fault = f"its tokenizer is {cut_by.decode(errors='replace')}, and this source's is {own.decode()}"
                 raise IngestError(f"{path}: {fault}; give another folder")
             for row_group in range(parquet.num_row_groups):
-                ids.update(stored_ids(read_row_group(parquet, file, row_group, [DOC_ID])[DOC_ID]))
+                table = read_row_group(parquet, file, row_group, [DOC_ID])
+                ids.update(stored_ids(ids_as_text(table, DOC_ID)[DOC_ID]))
             second_name(path, self.folder / path.name)
             number = PART_NAME.fullmatch(path.name)  # others may have written parts of other names
             self.files = max(self.files, int(number[1]) + 1 if number else 0)
