@@ -216,6 +216,13 @@ def test_both_forms_of_a_file_say_the_same(tmp_path: Path) -> None:
     }
 
 
+def test_a_number_is_an_id_by_its_text(tmp_path: Path) -> None:
+    row = {"doc_id": 7, "start": 0, "end": 1, "type": "ORG"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "c.parquet")
+    for place in (tmp_path / "c.parquet", written(tmp_path / "c.jsonl", [row])):
+        assert read_corrections(str(place)).corrections == {"7": (Correction(0, 1, "ORG", 1),)}
+
+
 def test_a_digest_is_of_what_is_said_wherever_it_stands() -> None:
     one = corrections_digest([Correction(0, 1, "ORG", 3)])
     assert one == corrections_digest([Correction(0, 1, "ORG", 7)])
@@ -228,7 +235,7 @@ def test_a_digest_is_of_what_is_said_wherever_it_stands() -> None:
         ("{", "row 1: is no JSON"),
         ("\n[1]", "row 2: is no object"),
         ('{"doc_id": "a", "start": 0, "end": 2}', "row 1: there is no field 'type'"),
-        ('{"doc_id": 7, "start": 0, "end": 2, "type": null}', "row 1: doc_id is 7, want a text"),
+        ('{"doc_id": 7.0, "start": 0, "end": 2, "type": null}', "row 1: doc_id is 7.0, want a text or a whole number"),
         ('{"doc_id": "a", "start": true, "end": 2, "type": null}', "row 1: start is True, want the number of a token"),
         ('{"doc_id": "a", "start": 0, "end": 2.5, "type": null}', "row 1: end is 2.5, want the number of a token"),
         ('{"doc_id": "a", "start": 0, "end": 2, "type": ""}', "row 1: type is '', want a type of the model"),

@@ -85,8 +85,8 @@ def _correction(file: CorrectionFile, number: int, row: Mapping[str, Any]) -> tu
     if missing is not None:
         raise file.error(f"row {number}: there is no field {missing!r}; want {EXAMPLE_ROW}")
     doc_id, start, end, kind = (row[name] for name in FIELDS)
-    if not isinstance(doc_id, str):
-        raise file.error(f"row {number}: doc_id is {doc_id!r}, want a text")
+    if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
+        raise file.error(f"row {number}: doc_id is {doc_id!r}, want a text or a whole number")
     for name, value in (("start", start), ("end", end)):
         if not isinstance(value, int) or isinstance(value, bool):
             raise file.error(f"row {number}: {name} is {value!r}, want the number of a token")
@@ -94,7 +94,7 @@ def _correction(file: CorrectionFile, number: int, row: Mapping[str, Any]) -> tu
         raise file.error(f"row {number}: type is {kind!r}, want a type of the model, or null for no entity")
     if not 0 <= start < end:
         raise file.error(f"row {number}: {start}:{end} is no span; want 0 <= start < end, in tokens, end exclusive")
-    return doc_id, Correction(start, end, kind, number)
+    return str(doc_id), Correction(start, end, kind, number)
 
 
 def _json_rows(file: CorrectionFile, data: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
