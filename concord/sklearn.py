@@ -12,7 +12,9 @@ concord's own chains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -83,7 +85,8 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         self.keep_tempfiles = keep_tempfiles
 
     def fit(self, X: Sequence[SequenceFeatures], y: Sequence[Sequence[str]]) -> Self:  # noqa: N803 — scikit-learn's names
-        """Trains on sequences and the labels of their tokens. Raises `ValueError` where these do not fit each other.
+        """Trains on sequences and the labels of their tokens. Raises `ValueError` where these do not fit each other,
+        where there are no tokens, for a value that is no finite number, and for a name with a NUL.
 
         >>> CRF().fit([["Ann", "ran"]], [["PER", "O"]]).classes_.tolist()
         ['O', 'PER']
@@ -92,9 +95,14 @@ class CRF(BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"algorithm {self.algorithm!r}: want one of {', '.join(ALGORITHMS)}")
         trainer = pycrfsuite.Trainer(algorithm=self.algorithm, verbose=self.verbose)
         trainer.set_params(self._crfsuite_params())
+        tokens = 0
         for items, labels in _pairs(X, y):
+            _check_names(chain(labels, (name for item in items for name, _ in item)))
+            tokens += len(items)
             if len(items):
                 trainer.append(pycrfsuite.ItemSequence([dict(item) for item in items]), labels)
+        if not tokens:
+            raise ValueError("no tokens to learn from: all sequences are empty")
         with TemporaryDirectory() as folder:
             path = Path(folder) / "model.crfsuite"
             trainer.train(str(path))
@@ -289,11 +297,20 @@ def _items(sequence: Any) -> list[list[tuple[str, float]]]:
 
 
 def _summed(pairs: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Each feature once, with the sum of its values."""
+    """Each feature once, with the sum of its values. Raises `ValueError` for a sum that is no finite number."""
     sums: dict[str, float] = {}
     for name, value in pairs:
         sums[name] = sums.get(name, 0.0) + value
+        if not math.isfinite(sums[name]):
+            raise ValueError(f"feature {name!r} has the value {sums[name]}; give a finite number")
     return list(sums.items())
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Raises `ValueError` for a label or feature with a NUL: CRFsuite's names end there, and two would be one."""
+    for name in names:
+        if "\0" in name:
+            raise ValueError(f"{name!r} has a NUL, at which CRFsuite ends a name; leave it out")
 
 
 def _pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any
 
@@ -123,6 +124,11 @@ def test_a_copy_by_pickle_says_the_same() -> None:
         (["abc"], [["O", "O", "O"]], "want a sequence as a list"),
         ([[3]], [["O"]], "features of a token must be strings"),
         ([["a"]], None, "target y is None"),
+        ([[], []], [[], []], "no tokens to learn from"),
+        ([[{"a": 1.0, "size": math.nan}]], [["O"]], "feature 'size' has the value nan; give a finite number"),
+        ([[{"size": {"of": -math.inf}}]], [["O"]], "feature 'size:of' has the value -inf; give a finite number"),
+        ([["a", "b"]], [["x\0y", "x\0z"]], r"'x\\x00y' has a NUL"),
+        ([["a\0b", {"a\0c": 1.0}]], [["X", "Y"]], r"'a\\x00b' has a NUL"),
     ],
 )
 def test_what_is_no_sequence_is_told(items: Any, labels: Any, said: str) -> None:
