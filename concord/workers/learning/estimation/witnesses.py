@@ -356,7 +356,7 @@ def _coinciding(answers: WitnessAnswers, posterior: Floats, one: int, other: int
     pair = [answers.witnesses[j] for j in (one, other)]
     codes = [answers.codes[j][by_both] for j in (one, other)]
     same = _symbols_of(answers, one, other)
-    known = same >= 0
+    shared = same >= 0
     alike = chance = 0.0
     most = np.zeros(2)
     for state, share in enumerate(posterior[by_both].T):
@@ -364,7 +364,7 @@ def _coinciding(answers: WitnessAnswers, posterior: Floats, one: int, other: int
         both = wrong[0][codes[0]] & (codes[0] == same[codes[1]])
         sums = [np.bincount(c, share * w[c], len(w)) for c, w in zip(codes, wrong, strict=True)]
         alike += float(share[both].sum())
-        chance += float((sums[0][same[known]] * sums[1][known]).sum()) / max(float(share.sum()), TINY)
+        chance += float((sums[0][same[shared]] * sums[1][shared]).sum()) / max(float(share.sum()), TINY)
         most += [total.sum() for total in sums]
     room = float(most.min()) - chance
     return min(max((alike - chance) / room, 0.0), 1.0) if room > 0 else 0.0
