@@ -6,12 +6,13 @@ from os import PathLike, fspath
 from typing import Any
 
 from concord.flows.commands.calibrating import calibrate_model
-from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.in_python import several, speaks_python
 from concord.flows.inputs.options import validated
 from concord.flows.inputs.request_fields import takes_fields
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.requests import TrainRequest
 from concord.schemas.run_context import RunContext
+from concord.schemas.settings import takes_several
 from concord.schemas.train_report import TrainReport
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.models.settings import CalibrationSettings
@@ -32,8 +33,11 @@ def train(request: TrainRequest) -> TrainReport:
     """
     from concord.flows.train import train as flow
 
-    validated(request.options or {}, trainer_named(request.trainer).settings, owner=f"trainer {request.trainer}")
-    return flow(request)
+    settings = trainer_named(request.trainer).settings
+    files = [name for name in settings.files if takes_several(settings.model_fields[name].annotation)]
+    options = {name: several(value) if name in files else value for name, value in (request.options or {}).items()}
+    validated(options, settings, owner=f"trainer {request.trainer}")
+    return flow(request.model_copy(update={"options": options or None}))
 
 
 @speaks_python

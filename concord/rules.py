@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from concord.flows.inputs.in_python import several, speaks_python
 from concord.workers.constraints.constraint_file import ROOT_KEY, load_constraints, parse_constraints
 from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared import DeclaredConstraints
@@ -32,10 +33,11 @@ class Constraints:
         self._declared = parse_constraints(written, file="constraints")
 
     @classmethod
+    @speaks_python
     def from_yaml(cls, path: str | PathLike[str]) -> Constraints:
         """The constraints of a YAML file, a path or URI.
 
-        Raises `InputError` with file, line and entry of each mistake, and `OSError`.
+        Raises `InputError` with file, line and entry of each mistake.
 
         >>> concord.Constraints.from_yaml("rules.yaml").titles
         ('numbers are unlabelled',)
@@ -76,15 +78,15 @@ class Constraints:
         write_whole(Path(path), self.to_yaml().encode())
 
 
-Rules = Constraints | Sequence[str | PathLike[str]]
-"""`Constraints`, or paths of YAML files."""
+Rules = Constraints | str | PathLike[str] | Sequence[str | PathLike[str]]
+"""`Constraints`, or YAML files: a path, or several."""
 
 
 @contextmanager
 def files_of(rules: Rules) -> Iterator[list[str]]:
     """Paths of YAML files; `Constraints` are written to a file that exists only inside the ``with`` block."""
     if not isinstance(rules, Constraints):
-        yield [str(path) for path in rules]
+        yield [fspath(path) for path in several(rules)]
         return
     if not len(rules):
         yield []

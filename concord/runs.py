@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from concord.flows.inputs.frames import place_of_corpus
-from concord.flows.inputs.in_python import speaks_python
+from concord.flows.inputs.in_python import several, speaks_python
 from concord.flows.inputs.request_fields import takes_fields
 from concord.rules import Rules
 from concord.schemas.adopting import NOT_ADOPTED, AdoptRequest
@@ -143,12 +143,12 @@ def verify(run: str | PathLike[str], *, tracking: str | None = None) -> VerifyRe
 @speaks_python
 def why(
     run: str | PathLike[str],
-    doc_id: str,
+    doc_id: str | int,
     *,
     span: tuple[int, int] | None = None,
     corpus: str | PathLike[str] | None = None,
     model: str | PathLike[str] | None = None,
-    constraints: Sequence[str | PathLike[str]] | None = None,
+    constraints: str | PathLike[str] | Sequence[str | PathLike[str]] | None = None,
     tracking: str | None = None,
 ) -> WhyReport:
     """Why a document of a run has an entity at a span, or has none: margin, rivals, constraints, mentions, in nats.
@@ -170,9 +170,9 @@ def why(
     moved = Moved(
         None if corpus is None else fspath(corpus),
         None if model is None else fspath(model),
-        None if constraints is None else tuple(fspath(path) for path in constraints),
+        None if constraints is None else tuple(map(fspath, several(constraints))),
     )
-    return explain_span(fspath(run), doc_id, span=span, moved=moved, context=RunContext(tracking=tracking))
+    return explain_span(fspath(run), str(doc_id), span=span, moved=moved, context=RunContext(tracking=tracking))
 
 
 @speaks_python

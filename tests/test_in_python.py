@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pytest
 
 import concord
 import concord.flows.commands.adopting
+import concord.flows.commands.why
 import concord.flows.reprocess
+import concord.flows.train
 from concord.flows.commands.adopting import AnswerSource
 from concord.flows.inputs.frames import place_of_corpus
 from concord.flows.inputs.in_python import in_python
@@ -237,10 +240,15 @@ def test_what_names_no_document_is_one_line(doc_id: Any, labeller: Labeller) -> 
 
 
 @pytest.fixture(scope="module")
-def labeller(tmp_path_factory: pytest.TempPathFactory) -> Labeller:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("model")
     hmm.train(list(synthesize(4, seed=1, kind="news")), settings=HmmSettings(), out=folder)
-    return concord.load(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def labeller(model: Path) -> Labeller:
+    return concord.load(model)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +259,47 @@ def test_a_wrong_option_of_load_is_one_line(name: str, value: Any) -> None:
         concord.load("nowhere", **{name: value})
     assert "\n" not in str(caught.value)
     assert "pydantic" not in str(caught.value)
+
+
+RULES = "constraints:\n- {name: rule, template: starts_with, labels: [PER], weight: 1}\n"
+DOORS: dict[str, Callable[..., Any]] = {
+    "load": concord.load,
+    "explain": lambda model, **given: concord.explain("Ann left.", model=model, **given),
+    "reprocess": lambda model, **given: concord.reprocess(model, model=model, out=f"{model}-run", **given),
+    "from_yaml": lambda _, constraints: concord.Constraints.from_yaml(constraints),
+}
+"""Functions that take files of constraints, as functions of a model's folder."""
+
+
+@pytest.mark.parametrize("kind", [str, Path])
+def test_one_path_is_one_file(
+    kind: Any, labeller: Labeller, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "r.yaml").write_text(RULES)
+    given = kind(tmp_path / "r.yaml")
+    assert concord.load(model, constraints=given).constraints == (*labeller.constraints, "rule")
+    assert [one.name for one in concord.explain("Ann.", model=model, constraints=given).effects][-1] == "rule"
+    asked: list[Any] = []
+    monkeypatch.setattr(concord.flows.reprocess, "reprocess", asked.append)
+    monkeypatch.setattr(concord.flows.train, "train", asked.append)
+    monkeypatch.setattr(concord.flows.commands.why, "why", lambda *_, moved, **__: asked.append(moved))
+    concord.reprocess("c", model="m", out="o", constraints=given)
+    concord.why("o", 7, constraints=given)
+    assert [one.constraints for one in asked] == [(str(given),)] * 2
+    concord.train("c", out="o", gazetteers=given, clusters=[given], passes=3)
+    assert asked[-1].options == {"gazetteers": (str(given),), "clusters": (str(given),), "passes": 3}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_file_that_is_not_there_is_one_line(door: str, model: Path) -> None:
+    with pytest.raises(InputError, match=r"^nope\.yaml: No such file or directory; give a path that is there$"):
+        DOORS[door](model, constraints="nope.yaml")
+
+
+def test_a_file_in_the_place_of_a_model_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(InputError, match=r"a\.jsonl/manifest\.json: Not a directory; a file stands where a folder"):
+        concord.load(tmp_path / "a.jsonl")
 
 
 def test_an_option_that_is_not_there_is_named_with_the_one_that_was_meant() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -33,6 +33,11 @@ class SettingsField(NamedTuple):
     def default(self) -> Any:
         """The field's default; `inspect.Parameter.empty` where it is needed."""
         return inspect.Parameter.empty if self.info.is_required() else self.info.get_default(call_default_factory=True)
+
+
+def takes_several(annotation: Any) -> bool:
+    """Does a field of this annotation take a list of values?"""
+    return any(get_origin(kind) is tuple for kind in (annotation, *get_args(annotation)))
 
 
 def fields_within(kind: type[Settings], above: tuple[str, ...] = ()) -> Iterator[SettingsField]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import stat
@@ -15,6 +14,7 @@ from typing import NoReturn
 
 import typer
 
+from concord.flows.inputs.path_errors import PATH_ERRORS, path_fault
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.errors import DriftedError, InputError, ServiceError, ShardsError, UsageError
 from concord.schemas.secrets import masked_errors, redact
@@ -64,26 +64,6 @@ def exit_codes() -> str:
     return "Exit codes: " + ". ".join(f"{code.value} {meaning}" for code, meaning in MEANINGS.items()) + "."
 
 
-PATH_ERRORS = {
-    errno.ENOENT: "give a path that is there",
-    errno.ENOTDIR: "a file stands where a folder should be; give another path",
-    errno.EISDIR: "give a file",
-    errno.EEXIST: "give another path",
-    errno.ENOTEMPTY: "give another path",
-    errno.EBUSY: "give another path",
-    errno.EACCES: "give a path that you may use",
-    errno.EPERM: "give a path that you may use",
-    errno.EROFS: "give a path that can be written",
-    errno.ENOSPC: "free some space or give another path",
-    errno.EDQUOT: "free some space or give another path",
-    errno.EFBIG: "raise the limit of file sizes or give another path",
-    errno.ENAMETOOLONG: "give a shorter path",
-    errno.ELOOP: "its links lead in a circle; give another path",
-    errno.EIO: "the disk may be failing; copy what is there, or give another path",
-}
-"""What to do about a path that the system refuses, by the number of its error."""
-
-
 class Terminated(BaseException):
     """The process got SIGTERM."""
 
@@ -113,7 +93,7 @@ def reported(*, resumes: bool = False) -> Iterator[None]:
     except OSError as error:
         if error.errno not in PATH_ERRORS:
             raise
-        _leave(Exit.INPUT, _of_path(error))
+        _leave(Exit.INPUT, path_fault(error))
     except ServiceError as error:
         _leave(Exit.SERVICE, str(error))
     except KeyboardInterrupt:
@@ -158,12 +138,6 @@ def _leave_for_good(code: Exit, why: str, *, resumes: bool) -> NoReturn:
     for number in RAISED:
         signal.signal(number, signal.SIG_IGN)
     _leave(code, f"{why}; the same command {'goes on where this one stopped' if resumes else 'begins anew'}")
-
-
-def _of_path(error: OSError) -> str:
-    assert error.errno is not None
-    place = str(error) if error.filename is None else f"{error.filename}: {os.strerror(error.errno)}"
-    return f"{place}; {PATH_ERRORS[error.errno]}"
 
 
 def _leave(code: Exit, message: str) -> NoReturn:

@@ -6,8 +6,10 @@ import inspect
 import re
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from os import PathLike
+from typing import Any, ParamSpec, TypeVar
 
+from concord.flows.inputs.path_errors import PATH_ERRORS, path_fault
 from concord.schemas.errors import InputError, UsageError
 
 P = ParamSpec("P")
@@ -21,7 +23,10 @@ COMMAND = re.compile(r"(`concord [^`]*`)")
 
 
 def speaks_python(function: Callable[P, R]) -> Callable[P, R]:
-    """The function, whose `InputError` and `UsageError` name its own parameters in place of a command's options."""
+    """The function, whose `InputError` and `UsageError` name its own parameters in place of a command's options.
+
+    An `OSError` about a path, see `PATH_ERRORS`, is an `InputError`, too.
+    """
     names = inspect.signature(function).parameters.keys()
 
     @wraps(function)
@@ -31,8 +36,17 @@ def speaks_python(function: Callable[P, R]) -> Callable[P, R]:
         except (InputError, UsageError) as error:
             error.args = tuple(in_python(part, names) if isinstance(part, str) else part for part in error.args)
             raise
+        except OSError as error:
+            if error.errno not in PATH_ERRORS:
+                raise
+            raise InputError(path_fault(error)) from error
 
     return called
+
+
+def several(values: Any) -> Any:
+    """Values of a parameter that takes several: one path or text is the only one of them."""
+    return (values,) if isinstance(values, str | PathLike) else values
 
 
 def in_python(message: str, parameters: Collection[str]) -> str:

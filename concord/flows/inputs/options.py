@@ -15,7 +15,7 @@ from concord.flows.inputs.given import option_text
 from concord.schemas.errors import UsageError
 from concord.schemas.names import closest
 from concord.schemas.run import RunSettings
-from concord.schemas.settings import Settings, TextSettings
+from concord.schemas.settings import Settings, TextSettings, takes_several
 from concord.workers.corpus.settings import TextReaderSettings
 from concord.workers.inference.registry import solver_named
 
@@ -95,7 +95,7 @@ def _value(text: str, annotation: Any, pair: str) -> str | tuple[str, ...] | Non
     node = _node(text)
     if text.strip() in NULLS and type(None) in typing.get_args(annotation):
         return None
-    if any(typing.get_origin(kind) is tuple for kind in (annotation, *typing.get_args(annotation))):
+    if takes_several(annotation):
         return _list(text, node, pair)
     if isinstance(node, yaml.ScalarNode) and node.style is not None:
         return str(node.value)  # as it stands between its quotes

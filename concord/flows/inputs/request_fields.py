@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from concord.flows.errors import faults
-from concord.flows.inputs.in_python import in_python
+from concord.flows.inputs.in_python import in_python, several
 from concord.schemas.errors import UsageError
 from concord.schemas.names import unknown
 from concord.schemas.requests import FlowRequest
-from concord.schemas.settings import SettingsField, fields_within, put_within
+from concord.schemas.settings import SettingsField, fields_within, put_within, takes_several
 
 R = TypeVar("R")
 Request = TypeVar("Request", bound=FlowRequest)
@@ -91,7 +91,8 @@ def _request(kind: type[Request], fields: Mapping[str, SettingsField], values: M
     nested: dict[str, Any] = {}
     for name, value in values.items():
         if value is not None:
-            put_within(nested, fields[name].path, _plain(value))
+            field = fields[name]
+            put_within(nested, field.path, _plain(several(value) if takes_several(field.info.annotation) else value))
     try:
         return kind.model_validate(nested)
     except ValidationError as error:
@@ -102,4 +103,6 @@ def _plain(value: Any) -> Any:
     """A value with its paths as text."""
     if isinstance(value, PathLike):
         return fspath(value)
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
