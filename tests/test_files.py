@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -84,6 +85,55 @@ def test_a_file_names_itself_where_writing_fails_and_not_where_reading_does(tmp_
     with pytest.raises(FileNotFoundError, match="source"), whole_file(out):
         (tmp_path / "source").read_text()
     assert list(tmp_path.iterdir()) == []
+
+
+def write_parts(path: Path, data: bytes) -> None:
+    with whole_file(path) as file:
+        file.write(data)
+
+
+def write_new_folder(target: Path, _: bytes) -> None:
+    write_folder(target, "new")
+
+
+FILES: tuple[Callable[[Path, bytes], None], ...] = (write_whole, write_parts)
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize(
+    ("way", "makes"),
+    [(way, makes) for way in FILES for makes in (os.mkfifo, Path.mkdir)]
+    + [(write_new_folder, makes) for makes in (os.mkfifo, Path.touch)],
+)
+def test_what_is_there_and_is_no_file_or_no_folder_stays(
+    way: Callable[[Path, bytes], None], makes: Callable[[Path], None], linked: bool, tmp_path: Path
+) -> None:
+    makes(tmp_path / "out")
+    (tmp_path / "link").symlink_to("out")
+    before = sorted((path.name, path.lstat().st_mode, path.lstat().st_ino) for path in tmp_path.iterdir())
+    with pytest.raises(OutputError, match=rf"^{tmp_path}/(out|link): is [^\n]*; give a [^\n]*$"):
+        way(tmp_path / ("link" if linked else "out"), b"new")
+    assert sorted((path.name, path.lstat().st_mode, path.lstat().st_ino) for path in tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("way", FILES)
+def test_the_file_behind_a_link_is_written_and_the_link_stays(
+    way: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    (tmp_path / "far").mkdir()
+    for name in ("there", "new"):
+        link, real = tmp_path / name, tmp_path / "far" / name
+        link.symlink_to(Path("far") / name)
+        (tmp_path / "far" / "there").write_bytes(b"old")
+        way(link, b"whole")
+        assert (link.is_symlink(), real.is_symlink(), real.read_bytes()) == (True, False, b"whole")
+    assert sorted(path.name for path in (tmp_path / "far").iterdir()) == ["new", "there"]
+    with pytest.raises(OutputError, match=r"^\.: is a folder; give a file$"):
+        way(Path(), b"")
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(OutputError, match="Too many levels"):
+        way(tmp_path / "circle", b"")
+    assert (tmp_path / "circle").is_symlink()
 
 
 def test_no_block_of_somebody_else_is_taken_for_writing() -> None:

@@ -231,6 +231,17 @@ def test_a_manifest_of_something_else_is_not_written_over(
         assert content(tmp_path / "site") == {MANIFEST: text}
 
 
+@pytest.mark.parametrize("name", sorted(WRITERS))
+def test_a_pipe_is_never_replaced(name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(PrivateFlow, "__call__", lambda self, *args, **kwargs: self.fn(*args, **kwargs))
+    out = tmp_path / "out"
+    os.mkfifo(out)
+    result = CliRunner().invoke(app, WRITERS[name].words(made, None, out))
+    assert (result.exit_code, out.is_fifo()) == (3, True), f"{result.output} {result.exception!r}"
+    assert f"--out {out}: is a device or a pipe; give another place\n" in result.stderr
+
+
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_a_place_apart_is_taken(tmp_path: Path, scheme: str) -> None:
     news = tmp_path / "corpora" / "news"

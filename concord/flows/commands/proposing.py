@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from concord.flows.commands.constraints import gold_labels
 from concord.flows.commands.requests import ProposeRequest
-from concord.flows.inputs.output_places import check_output_place
+from concord.flows.inputs.output_places import check_file_place
 from concord.flows.labelling.documents import first_documents, shards_for
 from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
@@ -74,7 +74,7 @@ class _WrongSentence(NamedTuple):
 
 def propose(request: ProposeRequest) -> ProposalReport:
     """Writes the prompt. Raises `CorpusError` where the model has no error, and the errors of reading and writing."""
-    check_output_place(request.out, [request.corpus, request.model], makes=None)
+    check_file_place(request.out, [request.corpus, request.model])
     model = open_model(request.model, request.context).model
     shards = shards_for(request.corpus, model, request.model)
     labels, wrong, documents = gold_labels(request.corpus, shards), list[_WrongSentence](), 0

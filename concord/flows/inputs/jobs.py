@@ -79,7 +79,7 @@ def checked_places(
 
 def check_model_place(out: Path) -> None:
     """Checks, before the work, that a model can be written there. Raises `ModelError` and `OSError`."""
-    if out.is_file() or (out.is_dir() and any(out.iterdir()) and kind_of(out) is not FolderKind.MODEL):
+    if out.exists() and not (out.is_dir() and (kind_of(out) is FolderKind.MODEL or not any(out.iterdir()))):
         raise ModelError(f"{out}: is there and is no model; give another --out")
     if out.is_symlink() and not out.exists():
         raise ModelError(f"{out}: is a link that leads nowhere; give another --out")

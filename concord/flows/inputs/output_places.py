@@ -9,7 +9,7 @@ from pathlib import Path
 
 from concord.schemas.folders import FolderKind
 from concord.schemas.secrets import place_of, redact
-from concord.workers.storage.files import OutputError, make_folder, writing
+from concord.workers.storage.files import OutputError, file_behind, make_folder, writing
 from concord.workers.storage.folder_kinds import check_around, check_kind
 from concord.workers.storage.storage import URI
 
@@ -18,15 +18,17 @@ ALIASES = {"s3a": "s3", "abfss": "abfs"}
 
 
 def check_output_place(out: str | Path, inputs: Iterable[str | Path | None], *, makes: FolderKind | None) -> None:
-    """Raises `OutputError` if ``out`` is a folder of another kind than ``makes``, or inside one of any kind; or where
-    `check_inputs` does.
+    """Raises `OutputError` if ``out`` is a folder of another kind than ``makes``, or inside one of any kind; where
+    there is a device or a pipe; or where `check_inputs` does.
 
     - ``makes``: kind of the folder that is made at ``out``; None for a file, or pages
 
     Nothing is written here. Folders in object stores are looked at by the run that writes there.
     """
     if not (isinstance(out, str) and _is_uri(out)):
-        place = _resolved(out)
+        there, place = Path(out).expanduser(), _resolved(out)
+        if there.exists() and not (there.is_file() or there.is_dir()):
+            raise OutputError(f"--out {out}: is a device or a pipe; give another place")
         try:
             check_kind(place, makes)
             check_around(place)
@@ -76,9 +78,7 @@ def _parts(uri: str) -> tuple[str, ...]:
 def check_file_place(out: str | Path, inputs: Iterable[str | Path | None]) -> None:
     """Checks, before the work, as `check_output_place` does, and that a file can be written there."""
     check_output_place(out, inputs, makes=None)
-    path = Path(out).expanduser()
-    if path.is_dir():
-        raise OutputError(f"--out {out}: is a folder; give a file")
+    path = file_behind(Path(out).expanduser())
     make_folder(path.parent)
     with writing(path), tempfile.TemporaryFile(dir=path.parent):
         pass  # a file can be made there

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -68,12 +69,29 @@ def make_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
 
 
+def file_behind(path: Path) -> Path:
+    """The file that writing at ``path`` makes or replaces: that of this name, or the one that a link there leads to.
+
+    Raises `OutputError` where something else is there: a folder, a device or a pipe, which a rename would replace.
+    """
+    with writing(path):
+        try:
+            mode = path.stat().st_mode
+        except FileNotFoundError:
+            mode = stat.S_IFREG
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise OutputError(f"{path}: is {kind}; give a file")
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file under a temporary name, then renames it; it is on the disk when this returns.
+    """Writes the `file_behind` a path under a temporary name, then renames it; it is on the disk when this returns.
 
     The temporary name follows from the file's own, so that the next process overwrites the remains of a killed one.
     Raises `OutputError`; an earlier file at ``path`` is then unchanged.
     """
+    path = file_behind(path)
     make_folder(path.parent)
     temporary = _temporary_of(path)
     with writing(path):
@@ -121,11 +139,12 @@ def create_whole(path: Path, data: bytes) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Context manager for a file that is written in parts: it appears under its name when the block ends well.
+    """Context manager for a `file_behind` a path that is written in parts: it appears when the block ends well.
 
     Raises `OutputError`; an earlier file at ``path`` is then unchanged. An `OSError` of the block that names another
     file, such as one that is read, is not changed.
     """
+    path = file_behind(path)
     make_folder(path.parent)
     temporary = _unique_beside(path)
     with writing(path):
@@ -172,10 +191,12 @@ def staged(target: Path) -> Iterator[Path]:
     new folder is removed. Until then ``target`` keeps its content; if it is a link, the folder behind it is replaced. A
     kill between the two renames leaves the old folder beside ``target``, and the next call puts it back.
 
-    Raises `OutputError`. An `OSError` of the block that names a file elsewhere, such as one that is read, is not
-    changed.
+    Raises `OutputError`, also where something else than a folder is there. An `OSError` of the block that names a file
+    elsewhere, such as one that is read, is not changed.
     """
     target = Path(os.path.realpath(target))
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"{target}: is no folder; give a folder")
     partial, retired = target.with_name(f".{target.name}.partial"), target.with_name(f".{target.name}.old")
     with writing(target):
         _put_back(retired, target)
