@@ -155,10 +155,11 @@ def _many(values: Iterable[Any], name: str) -> Iterable[Any]:
 
 def _built(doc_id: str | int, sentences: Sequence[Sequence[str]], columns: Mapping[str, Any]) -> Document:
     """A document of words. Raises `UsageError` for other than a list of str for each sentence."""
-    for name, rows in {TOKENS: sentences, **columns}.items():
-        for words in _many(rows, name):
+    cut = {name: list(_many(rows, name)) for name, rows in {TOKENS: sentences, **columns}.items()}
+    for name, rows in cut.items():
+        for words in rows:
             _check_words(words, name)
-    return Document.build(_name(doc_id), sentences, **columns)
+    return Document.build(_name(doc_id), cut.pop(TOKENS), **cut)
 
 
 def _check_words(words: Any, name: str) -> None:

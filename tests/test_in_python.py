@@ -215,6 +215,7 @@ def test_texts_and_words_may_be_in_any_list(kind: Any, labeller: Labeller) -> No
     ]
     if kind is not iter:
         assert labeller.label_tokens([kind(["Ann", "left"])]).tokens == ("Ann", "left")
+        assert labeller.label_tokens(iter([kind(["Ann", "left"])])).tokens == ("Ann", "left")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("doc_id", [7, np.int64(7), np.uint8(7), np.str_("7"), "7"], ids=lambda one: type(one).__name__)
