@@ -33,7 +33,9 @@ from concord.schemas.review import ReadAnswer, ReadVerdict
 from concord.schemas.run_report import RunReport
 from concord.workers.corpus.ingestion import ingest, write_corpus
 from concord.workers.corpus.taggers import HIDDEN
+from concord.workers.learning.trainers import hmm
 from concord.workers.models.adopted import UNANSWERED
+from concord.workers.models.settings import HmmSettings
 from concord.workers.review.review_items import MARGINAL_ORDER, NO_ORDER
 from concord.workers.storage.storage import file_bytes
 from concord.workers.synthesis.made_up import synthesize
@@ -284,10 +286,11 @@ def test_a_rollback_between_adopted_answers_and_a_model_names_the_other_command(
     tmp_path: Path, corpus: Path, adopted_first: bool
 ) -> None:
     out, model = tmp_path / "out", tmp_path / "model"
-    concord.train(corpus, out=model, trainer="hmm", consistency=False)
+    hmm.train(MADE, settings=HmmSettings(), out=model)
 
     def by_model() -> None:
-        concord.reprocess(corpus, model=model, out=out, workers=0, allow_gone=True)
+        asked = {"corpus": str(corpus), "model": str(model), "out": str(out)}
+        label_corpus(LabelRequest(**asked, consistency=False, allow_gone=True))
 
     def adopted(spans: int = 2) -> None:
         answers = {name: own[:spans] for name, own in TRUTH.items()}
