@@ -63,8 +63,8 @@ class SearchReport(Gain):
     rules: RulesReport | None = None
 
     def lines(self) -> Iterator[AnyBlock]:
-        """A line for each step (F1 and gain in points; those kept are strong), and what to expect."""
-        columns = figure_columns("step", "F1", "gain", "from", "to", "CPU s")
+        """A line for each step (F1 and gain in points), and what to expect."""
+        columns = figure_columns("step", "F1", "gain", "from", "to", "CPU s", "kept")
         yield Table(columns, tuple(map(_step_row, self.steps)))
         if self.untried:
             yield Remark(f"not tried, for want of time: {', '.join(self.untried)}", Tone.NOTICE)
@@ -81,8 +81,8 @@ class SearchReport(Gain):
 
 def _step_row(step: StepRow) -> TableRow:
     gains = ("" if value is None else points(value) for value in (step.gain, step.low, step.high))
-    tone = Tone.STRONG if step.is_kept else Tone.PLAIN
-    return row(step.step, f"{100 * step.f1:.2f}", *gains, f"{step.cpu_seconds:,.1f}", tone=tone)
+    kept, tone = ("yes", Tone.STRONG) if step.is_kept else ("no", Tone.PLAIN)
+    return row(step.step, f"{100 * step.f1:.2f}", *gains, f"{step.cpu_seconds:,.1f}", kept, tone=tone)
 
 
 class SampleRow(Report):
