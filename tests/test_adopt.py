@@ -12,11 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import concord
+import concord.flows.commands.adopting
 import concord.flows.tracking.tracking
 from concord.flows.commands.adopting import CUT, NO_PROBABILITY, AnswerSource, adopt
 from concord.flows.commands.reviewing import open_review
 from concord.flows.commands.verify import verify
-from concord.flows.errors import TakenBackError, WithheldRunError
+from concord.flows.errors import RunFolderError, TakenBackError, WithheldRunError
 from concord.flows.inputs.options import OptionError
 from concord.flows.labelling.evaluate import evaluate
 from concord.flows.labelling.label_corpus import label_corpus
@@ -309,6 +310,20 @@ def test_a_rollback_between_adopted_answers_and_a_model_names_the_other_command(
     if not adopted_first:
         adopted(spans=1)  # other answers of the same program are not the same night again
         assert history(str(out)).nights[-1].line.published
+
+
+def test_of_two_at_once_one_says_so(tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, other = tmp_path / "out", {name: own[1:] for name, own in TRUTH.items()}
+
+    def after_another(request: LabelRequest) -> RunReport:
+        monkeypatch.setattr(concord.flows.commands.adopting, "label_corpus", label_corpus)
+        run(gliner(tmp_path, other), corpus, out)
+        return label_corpus(request)
+
+    monkeypatch.setattr(concord.flows.commands.adopting, "label_corpus", after_another)
+    with pytest.raises(RunFolderError, match="another `concord adopt` has put its answers in the place of these"):
+        run(gliner(tmp_path, TRUTH), corpus, out)
+    assert said(out) == other
 
 
 def test_answers_are_taken_over_and_not_decoded(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from concord.flows.commands.layering import check_answered, label_names, never_said, tagger_answers
+from concord.flows.errors import RunFolderError
 from concord.flows.inputs.jobs import checked_places, run_place, source_place
 from concord.flows.inputs.options import OptionError
 from concord.flows.labelling.corrected_documents import correction_file
@@ -41,7 +42,7 @@ from concord.workers.models.adopted import (
     save,
     table_of,
 )
-from concord.workers.models.folder import MANIFEST
+from concord.workers.models.folder import MANIFEST, ModelError
 from concord.workers.storage.storage import Storage, file_bytes, read_if_there
 
 KEPT_LIST = "names.txt"
@@ -73,7 +74,7 @@ def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
     """Makes a run of the answers, like `flows.reprocess` of those that concord finds; the request's model is theirs.
 
     A document without an answer is a reject. Raises `LayerError` where no document has one, `OptionError`, the errors
-    of reading, and those of `flows.reprocess`.
+    of reading, those of `flows.reprocess`, and `RunFolderError` where another call has put other answers there.
     """
     out = run_place(request.out)
     prompts = [] if source.prompt is None else [source.prompt]
@@ -90,7 +91,13 @@ def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
         model = _keep(output, answered, table, correction_file(request.corrections).types)
     corrections = None if request.corrections is None else source_place(request.corrections)
     parts = {"corpus": corpus, "out": out, "model": model, "settings": settings, "corrections": corrections}
-    return label_corpus(request.model_copy(update=parts | {"consistency": False}))
+    try:
+        return label_corpus(request.model_copy(update=parts | {"consistency": False}))
+    except ModelError as error:
+        if short_name(model) in _listed(output.storage.below(ADOPTED_FOLDER)):
+            raise
+        fault = "another `concord adopt` has put its answers in the place of these meanwhile; give the command again"
+        raise RunFolderError(f"{out}: {fault}") from error
 
 
 def _program(source: AnswerSource) -> AnsweringProgram:
@@ -176,11 +183,16 @@ def _keep(output: RunOutput, answered: AnsweringProgram, table: pa.Table, more_t
     return store.below(name).uri
 
 
+def _listed(store: Storage) -> list[str]:
+    """Names of the kept answers."""
+    return (read_if_there(store, KEPT_LIST) or b"").decode().split()
+
+
 def _remove_unused(output: RunOutput, store: Storage, name: str) -> None:
     """Removes kept answers that no run of the output needs, and lists those that are left, with a new name."""
     runs = (sources_in(read_if_there(output.storage, SOURCES)), sources_in(former_sources(output.storage)))
     needed = {short_name(run.model) for run in runs if run is not None}
-    listed = (read_if_there(store, KEPT_LIST) or b"").decode().split()
+    listed = _listed(store)
     kept = dict.fromkeys([*(one for one in listed if one in needed), name])
     store.write(KEPT_LIST, "\n".join(kept).encode())
     for one in listed:
