@@ -101,7 +101,7 @@ class Labeller:
         ('Ada', 'Lovelace', 'wrote', '.')
         """
         document = _built(doc_id, sentences, columns)
-        return self.label_document(self._labeller.corrected(document, clamped(clamp)))
+        return self._labeller.document(self._labeller.corrected(document, clamped(clamp)))
 
     def label_document(self, document: Document) -> LabelledText:
         """Labels a `Document`, which readers and `Document.build` make. Raises the errors of `label`."""

@@ -301,6 +301,18 @@ def test_labels_are_legal_and_every_span_is_shown_or_counted(drawn: list[tuple[i
     assert len(grades) == 12
 
 
+def test_what_a_record_of_tokens_loses_is_counted(tmp_path: Path) -> None:
+    record = {"id": "a", "tokenized_text": TEXT.split(), "ner": [[0, 0, "PER"], [1, 99, "LOC"]]}
+    report = imported(tmp_path, record, names=["NOBODY=PER"])
+    assert (report.spans, report.labels, sum(report.unplaced.values())) == (2, {"PER": 1}, 1), report.unplaced
+    assert "--map: no answer says NOBODY; they say PER" in report.notices
+
+
+def test_a_map_of_names_where_nothing_is_said(tmp_path: Path) -> None:
+    report = imported(tmp_path, {"id": "a", "text": TEXT, "entities": []}, names=["NOBODY=PER"])
+    assert "--map: no answer says NOBODY; they say nothing" in report.notices
+
+
 def test_of_equally_long_spans_the_surest_is_shown() -> None:
     alike = [(0, 1, "ORG", 0.05), (0, 1, "PRODUCT", 0.99), (5, 6, "B", 0.0), (5, 6, "A", 0.0)]
     shown = shown_spans([*alike, (2, 4, "PER", 0.0), (3, 4, "LOC", 0.99)], float)

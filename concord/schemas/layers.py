@@ -161,13 +161,13 @@ def candidates_in(value: str) -> list[tuple[str, int, float]]:
     return [(label, size, float(score)) for label, size, score in values]
 
 
-def layer_labels(count: int, shown: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str]]:
+def layer_labels(count: int, spans: Sequence[tuple[int, int, str, str]]) -> tuple[list[str], list[str]]:
     """Labels in BIO and grades of ``count`` tokens.
 
-    - ``shown``: first token, token after the last, label, grade, of `shown_spans`.
+    - ``spans``: first token, token after the last, label, grade, of `shown_spans`.
     """
     labels, grades = [OUTSIDE] * count, [NO_GRADE] * count
-    for start, end, label, grade in shown:
+    for start, end, label, grade in spans:
         labels[start:end] = [f"B-{label}", *[f"I-{label}"] * (end - start - 1)]
         grades[start:end] = [grade] * (end - start)
     return labels, grades

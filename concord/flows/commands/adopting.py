@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -24,7 +23,7 @@ from concord.flows.screen.progress import meter, say
 from concord.schemas.document import Document
 from concord.schemas.folders import FolderKind
 from concord.schemas.labels import LabelSet
-from concord.schemas.layers import ABOVE, shown_spans
+from concord.schemas.layers import ABOVE
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ADOPTED
 from concord.schemas.run_report import RunReport
@@ -32,7 +31,7 @@ from concord.schemas.secrets import short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
-from concord.workers.corpus.taggers import HIDDEN, AnswerSpan, ImportTally, TaggerAnswers, on_tokens
+from concord.workers.corpus.taggers import ImportTally, SpanOnTokens, TaggerAnswers
 from concord.workers.corpus.tokenizers.registry import pinned
 from concord.workers.models.adopted import (
     GIVEN_FILE,
@@ -131,14 +130,11 @@ def _placed(
             placed = answers.placed(document)
             if placed is None:
                 continue
-            spans = on_tokens(placed)
-            shown = shown_spans(spans, attrgetter("sureness"))
-            tally.unplaced[HIDDEN] += len(spans) - len(shown)
-            pieces = [piece for span in shown for piece in _pieces(span, document, tally)]
+            pieces = [piece for span in answers.spans_to_show(placed) for piece in _pieces(span, document, tally)]
             yield document.doc_id, len(document), pieces
 
 
-def _pieces(span: tuple[int, int, str, AnswerSpan], document: Document, tally: ImportTally) -> Iterator[GivenSpan]:
+def _pieces(span: SpanOnTokens, document: Document, tally: ImportTally) -> Iterator[GivenSpan]:
     """A span as labels can say it: within sentences."""
     first, last, label, came = span
     score = came.score

@@ -180,8 +180,9 @@ def check_answered(tally: ImportTally, answers: TaggerAnswers, source: str, corp
 
 def never_said(yours: Mapping[str, str], tally: ImportTally) -> list[str]:
     """What is told of labels that the user has a name for, and no answer has."""
+    labels = ", ".join(sorted(tally.labels)) or "nothing"
     never = sorted(yours.keys() - tally.labels.keys())
-    return [f"--map: no answer says {', '.join(never)}; they say {', '.join(sorted(tally.labels))}"] if never else []
+    return [f"--map: no answer says {', '.join(never)}; they say {labels}"] if never else []
 
 
 def _report(

@@ -105,6 +105,9 @@ class PlacedSpan(NamedTuple):
     label: str
 
 
+SpanOnTokens = tuple[int, int, str, AnswerSpan]
+"""First token, token after the last, the user's name for its label, and the span as it came."""
+
 UNSEEN_RUNS = 0.5
 """Runs that have given nothing, added to those that there are: a span of five runs in five has odds of 10 to 1."""
 
@@ -148,6 +151,12 @@ class ImportTally:
         """All spans of the answers that were read."""
         return self.labels.total() + self.lost
 
+    def count_lost(self, reasons: Iterable[str]) -> None:
+        """Counts spans that are lost, a reason each."""
+        counts = Counter(reasons)
+        self.unplaced.update(counts)
+        self.lost += counts.total()
+
 
 def read_answers(
     form: str, source: str, settings: ReaderSettings, tally: ImportTally, reading: Reading = Reading.ANSWERS
@@ -170,7 +179,9 @@ def read_answers(
             yield item
         elif isinstance(item, PlacedText):
             assert isinstance(settings, SpansSettings)
-            yield from (_of_document(one) for one in documents_of(item, settings) if isinstance(one, Document))
+            tally.count_lost(span.reason for span in item.found.lost)
+            documents = (one for one in documents_of(item, settings) if isinstance(one, Document))
+            yield from (_of_document(one)._replace(path=item.path) for one in documents)
         elif isinstance(item, Document) and item.labels is None:
             tally.unused[SILENT] += 1
         elif isinstance(item, Document):
@@ -199,8 +210,7 @@ def _of_text(doc_id: str, marked: MarkedText, path: Path, tally: ImportTally) ->
         assert span.end is not None
         spans.append(AnswerSpan(span.start, span.end, span.type, span.score, span.alignment))
         tally.unplaced[PARTS] += span.parts > 1
-    tally.unplaced.update(span.reason for span in marked.lost)
-    tally.lost += len(marked.lost)
+    tally.count_lost(span.reason for span in marked.lost)
     return TaggerAnswer(doc_id, marked.text, _ordered(spans), path)
 
 
@@ -303,21 +313,26 @@ class TaggerAnswers:
         if answer is None:
             none = [NO_ANSWER] * len(document)
             return none, [NO_GRADE] * len(document), None, none
-        spans = on_tokens(answer)
-        shown = shown_spans(spans, attrgetter("sureness"))
-        self._tally.unplaced[HIDDEN] += len(spans) - len(shown)
-        graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in shown]
+        spans = self.spans_to_show(answer)
+        graded = [(a, b, label, grade_of(span.score, span.alignment)) for a, b, label, span in spans]
         labels, grades = layer_labels(len(document), graded)
         stored = [_stored(*one[:3]) for one in answer]
         if self.reading is Reading.ANSWERS:
             return labels, grades, stored
         return labels, grades, stored, self._candidates(document, answer)
 
+    def spans_to_show(self, answer: Sequence[PlacedSpan]) -> list[SpanOnTokens]:
+        """The spans of an answer that labels can show beside each other. Counts the others."""
+        spans = _with_place(answer)
+        visible = shown_spans(spans, attrgetter("sureness"))
+        self._tally.unplaced[HIDDEN] += len(spans) - len(visible)
+        return visible
+
     def _candidates(self, document: Document, answer: Sequence[PlacedSpan]) -> list[str]:
         """The candidates that begin at each token."""
         ends = np.append(document.sentence_starts, len(document))
         candidates = list[tuple[int, int, str, float]]()
-        for first, last, label, span in on_tokens(answer):
+        for first, last, label, span in _with_place(answer):
             assert span.score is not None
             if last > ends[np.searchsorted(document.sentence_starts, first, side="right")]:
                 self._tally.unplaced[BEYOND] += 1
@@ -389,7 +404,7 @@ class TaggerAnswers:
                     continue
                 place = (span.first, span.last, span.label)
                 self._tally.unplaced[MERGED] += place in best
-                if place not in best or (span.span.score or 0.0) > (best[place].span.score or 0.0):
+                if place not in best or span.span.sureness > best[place].span.sureness:
                     best[place] = span
                 runs.setdefault(place, set()).add(window.run)
                 (cut if number in window.cut else whole).add(place)
@@ -444,7 +459,7 @@ class TaggerAnswers:
             self._tally.rejects.append(reject)
             return None
         if not unicodedata.is_normalized("NFC", text):
-            self._tally.unplaced[UNSURE] += sum(span.words is None for span in marked.spans)
+            self._tally.count_lost(UNSURE for span in marked.spans if span.words is None)
             marked = marked._replace(spans=[span for span in marked.spans if span.words is not None])
         if any(span.anywhere for span in marked.spans):
             self._tally.notices.append(Notice(str(record.path), EVERYWHERE))
@@ -474,8 +489,8 @@ def _is_korean(text: str) -> bool:
     return all(HANGUL[0] <= character <= HANGUL[1] for character in text)
 
 
-def on_tokens(answer: Sequence[PlacedSpan]) -> list[tuple[int, int, str, AnswerSpan]]:
-    """The spans of an answer that have a place and that the user has not left out: tokens, label, and what came."""
+def _with_place(answer: Sequence[PlacedSpan]) -> list[SpanOnTokens]:
+    """The spans of an answer that have a place and that the user has not left out."""
     return [
         (one.first, one.last, one.label, one.span)
         for one in answer
