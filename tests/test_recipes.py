@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from concord.workers.compiling.code import ROOT
 from tests.support.copied import copied
 
 OF_ENGINES, OF_READERS, OF_TRAINERS = (
@@ -173,14 +176,7 @@ def load(folder):
     """The model in the folder."""
     return Flat(Manifest.model_validate_json((folder / MANIFEST).read_bytes()))
 ''',
-    (
-        ("concord/workers/models/loaders.py", "    semicrf.KIND:", "    flat.KIND: flat.load,\n"),
-        (
-            "concord/workers/models/loaders.py",
-            "from concord.workers.models import crf",
-            "from concord.workers.models import flat\n",
-        ),
-    ),
+    (("pyproject.toml", 'onnx = "concord.workers.models.onnx:load"', 'flat = "concord.workers.models.flat:load"\n'),),
     """
 import pathlib
 from concord.schemas.document import Batch, Document
@@ -264,10 +260,24 @@ RECIPES = {
     "engine": (ENGINE, {OF_ENGINES, "concord/workers/inference/registry.py"}),
     "template": (TEMPLATE, {"concord/workers/constraints/templates/registry.py"}),
     "reader": (READER, {OF_READERS, "concord/workers/corpus/readers/registry.py"}),
-    "model": (MODEL, {"concord/workers/models/loaders.py"}),
+    "model": (MODEL, {"pyproject.toml"}),
     "trainer": (TRAINER, {OF_TRAINERS, "concord/workers/learning/trainers/registry.py"}),
 }
-"""Each with the files it touches beside the new one: settings, and the dict that names it."""
+"""Each with the files it touches beside the new one: settings, and what names it."""
+
+
+def make_known(checkout: Path) -> None:
+    """Leaves there what `make` installs of a checkout that all code is imported from: its name and entry points."""
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    info = checkout / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = [
+        line
+        for group, parts in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in parts.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 @pytest.mark.slow
@@ -275,6 +285,7 @@ RECIPES = {
 def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> None:
     recipe, expected = RECIPES[name]
     copied(tmp_path, "tests")
+    shutil.copy(ROOT.parent / "pyproject.toml", tmp_path)
     assert not (tmp_path / recipe.file).exists()
     (tmp_path / recipe.file).write_text(recipe.code)
     for file, before, text in recipe.lines:
@@ -283,6 +294,7 @@ def test_a_recipe_works_and_touches_no_other_file(name: str, tmp_path: Path) -> 
         assert code.count(before) == 1, f"{before!r} in {file}"
         path.write_text(code.replace(before, text + before))
     assert {file for file, _, _ in recipe.lines} == expected
+    make_known(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", recipe.use], cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False
     )
