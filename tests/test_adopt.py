@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -433,6 +434,32 @@ def test_what_labels_cannot_say_is_told(tmp_path: Path, capsys: pytest.CaptureFi
     assert f"1 of 5 spans {NO_PROBABILITY}" in told
     assert "--map: no answer says PERSN; they say AREA, LOC, PAIR, PER" in told
     assert "1 documents of the corpus without an answer" not in told
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "by its labels"])
+def test_labels_are_plain_where_the_gold_is(tmp_path: Path, marked: bool) -> None:
+    words, fields = ["12", "Main", "Elm", "Rd", "Dover"], ["NUMBER", "STREET", "STREET", "STREET", "PLACE"]
+    documents = [Document.build(name, [words[at:]], labels=[fields[at:]]) for name, at in (("a", 0), ("b", 3))]
+    golds = [replace(one.labels, plain=marked) for one in documents if one.labels is not None]
+    marked_ones = [replace(one, labels=gold) for one, gold in zip(documents, golds, strict=True)]
+    write_corpus(marked_ones, tmp_path / "corpus", source="made up")
+    spans = [(0, 2, "NUMBER", 0.9), (3, 7, "STREET", 0.8), (8, 11, "STREET", 0.6), (15, 20, "PLACE", None)]
+    entities = [{"start": start, "end": end, "label": kind, "score": score} for start, end, kind, score in spans]
+    lines = [{"id": "a", "text": "12 Main Elm Rd Dover", "entities": entities}]
+    lines += [{"id": "b", "text": "Rd Dover", "entities": []}]
+    answers = written(tmp_path / "answers.jsonl", lines)
+    said_rd = written(tmp_path / "said.jsonl", [{"doc_id": "a", "start": 3, "end": 4, "type": "STREET"}])
+    for given, street in (
+        ({}, [Told(1, 3, "STREET", 0.6)]),
+        ({"corrections": str(said_rd)}, [Told(1, 4, "STREET", 0.6)]),
+    ):
+        report = run(answers, tmp_path / "corpus", tmp_path / "out", **given)
+        assert (report.documents, report.rejected) == (2, 0)
+        whole = [Told(0, 1, "NUMBER", 0.9), *street, Told(4, 5, "PLACE", None)]
+        assert said(tmp_path / "out") == {"a": whole, "b": []}
+        assert verify(str(tmp_path / "out")).failed == ()
+    figures = evaluate(str(tmp_path / "out"), str(tmp_path / "corpus")).report
+    assert figures.measures["labels"].figures["accuracy"] == 5 / 7
 
 
 def test_wrong_use_is_one_line(tmp_path: Path, corpus: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -20,9 +21,10 @@ from concord.flows.runfolder.former_run import former_sources
 from concord.flows.runfolder.layout import ADOPTED_FOLDER, SOURCES, RunOutput
 from concord.flows.runfolder.runfolder import Purpose, check_purpose, run_output, sources_in
 from concord.flows.screen.progress import meter, say
-from concord.schemas.document import Document
+from concord.schemas.document import Batch, Document
 from concord.schemas.folders import FolderKind
-from concord.schemas.labels import LabelSet
+from concord.schemas.label_names import has_prefix
+from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.schemas.layers import ABOVE
 from concord.schemas.requests import LabelRequest
 from concord.schemas.run import ADOPTED
@@ -69,6 +71,26 @@ class AnswerSource(NamedTuple):
     options: Sequence[str] = ()
 
 
+@dataclass
+class GoldNames:
+    """Names of the gold labels of a corpus but for O; ``plain`` if the corpus says that each is a type by itself."""
+
+    names: set[str] = field(default_factory=set)
+    plain: bool = False
+
+    def add(self, batch: Batch) -> None:
+        """Adds the labels of a batch."""
+        if batch.labels is not None:
+            self.names |= {name for name in batch.labels.used() if name != OUTSIDE}
+            self.plain |= batch.labels.plain
+
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme of labels that can be counted against them; BIO where there are none."""
+        bare = bool(self.names) and not any(map(has_prefix, self.names))
+        return Scheme.PLAIN if self.plain or bare else Scheme.BIO
+
+
 def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
     """Makes a run of the answers, like `flows.reprocess` of those that concord finds; the request's model is theirs.
 
@@ -83,11 +105,11 @@ def adopt(source: AnswerSource, request: LabelRequest) -> RunReport:
     text = request.settings.text.model_copy(update={"tokenizer": pinned(request.settings.text.tokenizer)})
     settings = request.settings.model_copy(update={"engine": ADOPTED, "confidence": "marginal", "text": text})
     answered = _program(source)
-    table = _answers(source, answered, corpus, text)
+    table, scheme = _answers(source, answered, corpus, text)
     output = run_output(out)
     with output.exclusive():
         check_purpose(output, Purpose.of(corpus))
-        model = _keep(output, answered, table, correction_file(request.corrections).types)
+        model = _keep(output, answered, table, scheme, correction_file(request.corrections).types)
     corrections = None if request.corrections is None else source_place(request.corrections)
     parts = {"corpus": corpus, "out": out, "model": model, "settings": settings, "corrections": corrections}
     try:
@@ -110,23 +132,30 @@ def _program(source: AnswerSource) -> AnsweringProgram:
     return AnsweringProgram(program=source.program, version=source.version, prompt=prompt, names=names)
 
 
-def _answers(source: AnswerSource, answered: AnsweringProgram, corpus: str, text: TextSettings) -> pa.Table:
-    """The answers to the documents of the corpus, on their tokens; tells what could not be placed."""
-    tally = ImportTally()
+def _answers(
+    source: AnswerSource, answered: AnsweringProgram, corpus: str, text: TextSettings
+) -> tuple[pa.Table, Scheme]:
+    """The answers to the documents of the corpus, on their tokens, and the scheme of its gold labels, BIO for none.
+
+    Tells what could not be placed.
+    """
+    tally, gold = ImportTally(), GoldNames()
     answers = tagger_answers(source.place, source.form, source.options, answered.names, tally)
     with meter("placing the answers", None):
-        table = table_of(_placed(answers, tally, corpus, text))
+        table = table_of(_placed(answers, tally, corpus, text, gold))
     answers.end()
     check_answered(tally, answers, source.place, corpus)
     _tell(tally, source, answered.names)
-    return table
+    return table, gold.scheme
 
 
 def _placed(
-    answers: TaggerAnswers, tally: ImportTally, corpus: str, text: TextSettings
+    answers: TaggerAnswers, tally: ImportTally, corpus: str, text: TextSettings, gold: GoldNames
 ) -> Iterator[tuple[str, int, list[GivenSpan]]]:
     for shard in plan(corpus, text=text.without_kept):
-        for document in read_batch(shard, text=text.without_kept)[0]:
+        batch = read_batch(shard, text=text.without_kept)[0]
+        gold.add(batch)
+        for document in batch:
             placed = answers.placed(document)
             if placed is None:
                 continue
@@ -163,15 +192,19 @@ def _tell(tally: ImportTally, source: AnswerSource, names: Mapping[str, str]) ->
         say(notice, style="yellow")
 
 
-def _keep(output: RunOutput, answered: AnsweringProgram, table: pa.Table, more_types: frozenset[str]) -> str:
+def _keep(
+    output: RunOutput, answered: AnsweringProgram, table: pa.Table, scheme: Scheme, more_types: frozenset[str]
+) -> str:
     """Keeps the answers in the output, and removes those that are neither of the published run nor of the one before.
 
     Returns the place, which no other answers have. Raises `OutputError`.
     """
     types = {span["type"] for spans in table["spans"].to_pylist() for span in spans}
     store = output.storage.below(ADOPTED_FOLDER)
+    kinds = sorted(types.union(more_types))
+    labels = LabelSet((OUTSIDE, *kinds), scheme) if scheme is Scheme.PLAIN else LabelSet.bio(kinds)
     with TemporaryDirectory() as folder:
-        model = save(Path(folder), answered, table, LabelSet.bio(sorted(types.union(more_types))))
+        model = save(Path(folder), answered, table, labels)
         name = model.manifest.digest[:NAME_DIGITS]
         _remove_unused(output, store, name)
         for file in (*model.manifest.files, MANIFEST):

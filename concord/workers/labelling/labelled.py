@@ -145,10 +145,10 @@ def _adopted(batch: Batch, model: Model) -> Labelled:
     """The answers that the model brings, without constraints; another program gave them, so no bound is known."""
     assert isinstance(model, BringsAnswers)
     labelled, nothing = Labelled(), Score(0.0, np.zeros(0), np.zeros(0))
-    for place in range(len(batch)):
+    for place, document in enumerate(batch):
         try:
             check_gold(model.labels, batch.part(place, place + 1))
-            labels, probability = model.answer(batch, place)
+            labels, probability = model.answer(document)
         except DocumentError as error:
             labelled.refused[place] = error.reason
             continue

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from concord.schemas.corrections import Correction
-from concord.schemas.document import Batch
+from concord.schemas.document import Batch, Document
 from concord.schemas.errors import DocumentError, InputError
 from concord.schemas.labels import OUTSIDE, LabelSet
 from concord.schemas.settings import Settings
@@ -112,15 +112,15 @@ class AdoptedModel(FolderModel):
             "labels, so this needs a model, such as of `concord train`"
         )
 
-    def answer(self, batch: Batch, place: int) -> GivenAnswer:
-        """The answer to a document of a batch, with its corrections. Raises `DocumentError` where there is none."""
-        doc_id, size = batch.doc_ids[place], int(batch.doc_starts[place + 1] - batch.doc_starts[place])
-        row = self._rows.get(doc_id)
+    def answer(self, document: Document) -> GivenAnswer:
+        """The answer to a document, with its corrections. Raises `DocumentError` where there is none."""
+        row = self._rows.get(document.doc_id)
         if row is None:
-            raise DocumentError(UNANSWERED, doc_id)
-        if self.answers["tokens"][row].as_py() != size:
-            raise DocumentError(f"the answer is to another text, of {self.answers['tokens'][row]} tokens", doc_id)
-        return self._given(with_corrections(self._spans(row), batch.corrections.get(doc_id, ())), size)
+            raise DocumentError(UNANSWERED, document.doc_id)
+        size = self.answers["tokens"][row].as_py()
+        if size != len(document):
+            raise DocumentError(f"the answer is to another text, of {size} tokens", document.doc_id)
+        return self._given(with_corrections(self._spans(row), document.corrections), document)
 
     def answer_digest(self, doc_id: str) -> bytes:
         """Digest of the answer to a document; empty for none."""
@@ -136,13 +136,18 @@ class AdoptedModel(FolderModel):
     def _spans(self, row: int) -> list[GivenSpan]:
         return [GivenSpan(**span) for span in self.answers["spans"][row].as_py()]
 
-    def _given(self, spans: Sequence[GivenSpan], size: int) -> GivenAnswer:
-        labels = np.full(size, self.labels.index[OUTSIDE], np.int32)
+    def _given(self, spans: Sequence[GivenSpan], document: Document) -> GivenAnswer:
+        """The spans as labels; of plain ones that touch and are one by their label, the least score."""
+        labels = np.full(len(document), self.labels.index[OUTSIDE], np.int32)
+        scores = np.zeros(len(document))
         for span in spans:
-            labels[span.start] = self.labels.index[f"B-{span.type}"]
-            labels[span.start + 1 : span.end] = self.labels.index[f"I-{span.type}"]
-        scores = [math.nan if span.score is None else span.score for span in spans]
-        return GivenAnswer(labels, np.array(scores, np.float64))
+            kind = self.labels.types.index(span.type)
+            labels[span.start] = self.labels.opening[kind]
+            labels[span.start + 1 : span.end] = self.labels.inside[kind]
+            scores[span.start : span.end] = math.nan if span.score is None else span.score
+        shown = self.labels.spans(labels, document.sentence_starts)
+        least = [float(scores[start:end].min()) for start, end in zip(shown.start, shown.end, strict=True)]
+        return GivenAnswer(labels, np.array(least, np.float64))
 
 
 def with_corrections(spans: Sequence[GivenSpan], corrections: Sequence[Correction]) -> list[GivenSpan]:

@@ -77,8 +77,8 @@ class BringsAnswers(Protocol):
         """What the user calls whoever gave them."""
         ...
 
-    def answer(self, batch: Batch, place: int) -> GivenAnswer:
-        """The answer to a document of a batch, which keeps its corrections. Raises `DocumentError` without one."""
+    def answer(self, document: Document) -> GivenAnswer:
+        """The answer to a document, which keeps its corrections. Raises `DocumentError` without one."""
         ...
 
     def answer_digest(self, doc_id: str) -> bytes:
