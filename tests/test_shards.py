@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from concord.flows.labelling.sources import check_there
 from concord.schemas.columns import Reject, SchemaError, table_from_documents
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError
@@ -32,6 +31,7 @@ from concord.workers.corpus.plan import largest_first, plan, survey
 from concord.workers.corpus.row_digests import row_digests
 from concord.workers.corpus.row_runs import cut
 from concord.workers.corpus.shards import DEFAULT_TEXT, ReplacedError, Shard, file_columns, open_rows, read_batch
+from concord.workers.labelling.labelled import check_there
 from concord.workers.labelling.output import in_place, without_place
 from tests.support.made_runs import HashModel
 

@@ -447,6 +447,19 @@ def test_a_model_folder_is_used_as_it_is(corpora: Path, tmp_path: Path) -> None:
     assert set(states(made, store)) == {CellState.DONE}
 
 
+def test_a_column_that_judged_documents_lack_is_a_failure_that_says_so(corpora: Path, tmp_path: Path) -> None:
+    tagged = Document.build("a", [["Ada", "wrote"]], labels=[["B-PER", "O"]], pos=[["NNP", "VBD"]])
+    trainer = trainer_named("perceptron")
+    settings = trainer.settings.model_validate({"features": "core+pos", "passes": 1})
+    trainer.train([tagged], settings=settings, out=tmp_path / "model")
+    bare = Document.build("a", [["Ada", "wrote"]], labels=[["B-PER", "O"]])
+    write_corpus([bare], tmp_path / "bare", source="made up")
+    places = {"corpora": {"bare": {"test": str(tmp_path / "bare")}}, "constraints": {"none": []}}
+    made = planned(corpora, models={"old": {"folder": str(tmp_path / "model")}}, **places)
+    with pytest.raises(CorpusError, match=r"bare: the model of bare/old.*reads the column .pos., which is not there"):
+        work(made, Store(tmp_path / "sweep"))
+
+
 def test_label_consistency_is_learned_and_used_where_asked_for(corpora: Path, tmp_path: Path) -> None:
     weak = {"trainer": "perceptron", "options": {"features": "core", "passes": 1}}  # agreement can mend its answers
     models = {"crf": weak | {"consistency": True}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from concord.flows.labelling.sources import check_there, cutting, open_constraints, open_model
+from concord.flows.labelling.sources import cutting, open_constraints, open_model
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
@@ -27,7 +27,7 @@ from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.correction_mask import check_corrections
 from concord.workers.corpus.readers.text import document_from_bytes
 from concord.workers.corpus.settings import TextReaderSettings
-from concord.workers.labelling.labelled import check_settings, label_batch, run_decoder
+from concord.workers.labelling.labelled import check_settings, check_there, label_batch, run_decoder
 from concord.workers.labelling.shard import answers_table
 from concord.workers.models.model import Model, local_scores, text_tokenizer
 from concord.workers.storage.files import naming

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from concord.flows.labelling.sources import check_there
 from concord.flows.screen.progress import meter, say
 from concord.schemas.columns import LABELS, Reject, gold_fault
 from concord.schemas.document import Batch, Document
@@ -14,6 +13,7 @@ from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrai
 from concord.workers.corpus.plan import survey
 from concord.workers.corpus.shard_table import ShardTable
 from concord.workers.corpus.shards import DEFAULT_TEXT, Shard, open_rows, read_batch
+from concord.workers.labelling.labelled import check_there
 from concord.workers.models.model import Model, score_column
 
 UNCONSTRAINED = Unconstrained()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from concord.flows.inputs.jobs import source_place
 from concord.flows.labelling.corrected_documents import check_documents, correction_file
 from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
-from concord.flows.labelling.sources import OpenModel, check_there, cutting, open_constraints, open_model
+from concord.flows.labelling.sources import OpenModel, cutting, open_constraints, open_model
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.requests import LabelRequest
@@ -20,6 +20,7 @@ from concord.workers.compiling.kept_digests import code_digest
 from concord.workers.constraints.constraint_set import Separable
 from concord.workers.corpus.shard_size import shard_bytes_of
 from concord.workers.corpus.shard_table import ShardTable
+from concord.workers.labelling.labelled import check_there
 from concord.workers.models.model import BringsAnswers, score_column
 from concord.workers.remote.survey import SurveyParts
 from concord.workers.storage.storage import URI, Storage, file_bytes

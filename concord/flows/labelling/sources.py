@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from concord.schemas.secrets import place_of, short_name
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.beside_model import joined
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import ConstraintSet, Separable
+from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
@@ -26,8 +25,6 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.storage.storage import URI, FolderStorage, storage_at
-
-OF_LAYER = re.compile("(.+)_(candidates|grade)")
 
 
 class OpenModel(NamedTuple):
@@ -94,34 +91,6 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
     for note in found.notes:
         say(note)
     return found.constraints
-
-
-def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
-    """Raises `CorpusError` if a column that is read is not among the token columns ``there`` of a place."""
-    needs = [
-        (
-            f"the model {source}",
-            model.columns,
-            "use a model trained without it, such as with the default features, core+mentions+clusters+entities",
-        ),
-        ("a constraint", constraints.columns, "leave that constraint out"),
-    ]
-    for who, columns, remedy in needs:
-        missing = [name for name in columns if name not in there]
-        if missing:
-            raise CorpusError(
-                f"{place}: {who} reads the column {', '.join(map(repr, missing))}, which is not there "
-                f"(there are {', '.join(there)}); {remedy}, or {_added(missing[0])}"
-            )
-
-
-def _added(column: str) -> str:
-    """What adds a column; those of a layer, named as in `schemas.layers`, have a command."""
-    layer = OF_LAYER.fullmatch(column)
-    if layer is None:
-        return f"add the column (if it is a layer, with `concord import entities --name {column}`)"
-    option = "--candidates " if layer[2] == "candidates" else ""
-    return f"add it with `concord import entities {option}--name {layer[1]}`"
 
 
 def some_documents(shards: Sequence[Shard], text: TextSettings, model: Model, documents: int) -> list[Document]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.decoded import Budget, Confidence, Decoded, Ranking, Score, Status
 from concord.schemas.document import Batch, Document
-from concord.schemas.errors import DocumentError
+from concord.schemas.errors import CorpusError, DocumentError
 from concord.schemas.labels import Labels
 from concord.schemas.problem import Problem
 from concord.schemas.run import ADOPTED, Reuse, RunSettings
@@ -32,6 +33,7 @@ from concord.workers.labelling.ranking import ranking
 from concord.workers.labelling.report import check_gold
 from concord.workers.models.model import BringsAnswers, Model, local_scores
 
+OF_LAYER = re.compile("(.+)_(candidates|grade)")
 NONE_KEPT: Mapping[int, KeptAnswer] = MappingProxyType({})
 NO_GUESSES: Mapping[int, Labels] = MappingProxyType({})
 
@@ -139,6 +141,34 @@ def label_batch(
             labelled.refused[place] = error.reason
     labelled.decode_seconds = time.perf_counter() - started - labelled.score_seconds
     return labelled
+
+
+def check_there(there: Sequence[str], place: str, *, model: Model, constraints: ConstraintSet, source: str) -> None:
+    """Raises `CorpusError` if a column that is read is not among the token columns ``there`` of a place."""
+    needs = [
+        (
+            f"the model {source}",
+            model.columns,
+            "use a model trained without it, such as with the default features, core+mentions+clusters+entities",
+        ),
+        ("a constraint", constraints.columns, "leave that constraint out"),
+    ]
+    for who, columns, remedy in needs:
+        missing = [name for name in columns if name not in there]
+        if missing:
+            raise CorpusError(
+                f"{place}: {who} reads the column {', '.join(map(repr, missing))}, which is not there "
+                f"(there are {', '.join(there)}); {remedy}, or {_added(missing[0])}"
+            )
+
+
+def _added(column: str) -> str:
+    """What adds a column; those of a layer, named as in `schemas.layers`, have a command."""
+    layer = OF_LAYER.fullmatch(column)
+    if layer is None:
+        return f"add the column (if it is a layer, with `concord import entities --name {column}`)"
+    option = "--candidates " if layer[2] == "candidates" else ""
+    return f"add it with `concord import entities {option}--name {layer[1]}`"
 
 
 def _adopted(batch: Batch, model: Model) -> Labelled:

@@ -23,7 +23,7 @@ from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.templates.template import Template
 from concord.workers.evaluation.measures import Pair, by_document, suggested
-from concord.workers.labelling.labelled import Labelled, label_batch
+from concord.workers.labelling.labelled import Labelled, check_there, label_batch
 from concord.workers.labelling.warming import warm
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.models.loaders import load_model
@@ -66,8 +66,8 @@ class JudgingJob(NamedTuple):
 def judge(cell: JudgingJob) -> CellResult:
     """The result of a cell.
 
-    Raises `CorpusError` for documents without gold labels or that have changed, `DocumentError` for one that cannot
-    be labelled, `ModelError` and `ConstraintError`.
+    Raises `CorpusError` for documents without gold labels, without a column that is read, or that have changed,
+    `DocumentError` for one that cannot be labelled, `ModelError` and `ConstraintError`.
     """
     began = time.process_time()
     batch = _batch(cell.documents)
@@ -76,6 +76,8 @@ def judge(cell: JudgingJob) -> CellResult:
     fitting = candidates.fitting(model.labels) if cell.known_only else candidates
     declared = fitting if cell.weights is None else load_constraints(cell.weights)
     constraints = _constraints(cell, declared, model.labels)
+    there, place = tuple(batch.columns), cell.documents.place
+    check_there(there, place, model=model, constraints=constraints, source=f"of {cell.name}")
     # A cold machine compiles for half a minute, which is no cost of the cell that comes first.
     templates = frozenset(map(type, declared.templates))
     needed = Kernels(cell.settings.engine, model.kind, templates, cell.consistency)
