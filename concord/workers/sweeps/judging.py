@@ -76,8 +76,8 @@ def judge(cell: JudgingJob) -> CellResult:
     fitting = candidates.fitting(model.labels) if cell.known_only else candidates
     declared = fitting if cell.weights is None else load_constraints(cell.weights)
     constraints = _constraints(cell, declared, model.labels)
-    there, place = tuple(batch.columns), cell.documents.place
-    check_there(there, place, model=model, constraints=constraints, source=f"of {cell.name}")
+    there, corpus = tuple(batch.columns), cell.documents.place
+    check_there(there, corpus, model=model, constraints=constraints, source=f"of {cell.name}")
     # A cold machine compiles for half a minute, which is no cost of the cell that comes first.
     templates = frozenset(map(type, declared.templates))
     needed = Kernels(cell.settings.engine, model.kind, templates, cell.consistency)
