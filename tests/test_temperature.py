@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from concord.schemas.train_report import TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.surety import LEAST, Surety, surety
+from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.trainers.temperature import (
     LEAST_HELD_OUT,
@@ -62,6 +64,18 @@ def drawn(count: int, *, sure: float, seed: int) -> GoldScores:
         gold.append(labellings[rng.choice(len(labellings), p=shares / shares.sum())])
         potentials.append(own.at(1.0 / sure))
     return GoldScores(LABELS, potentials, gold)
+
+
+@pytest.mark.parametrize("errors", [0, 1, 9, 10])
+def test_without_errors_a_model_is_not_made_surer(errors: int) -> None:
+    chains = drawn(400, sure=1.0, seed=2)
+    wrong = [i for i in range(len(chains)) if (viterbi(chains.potentials[i]) != chains.gold[i]).any()]
+    right = [i for i in range(len(chains)) if i not in wrong]
+    rare = [i for i in wrong if replace(chains, potentials=[chains.potentials[i]], gold=[chains.gold[i]]).errors == 1]
+    chosen = [*right[:100], *rare[:errors]]
+    few = replace(chains, potentials=[chains.potentials[i] for i in chosen], gold=[chains.gold[i] for i in chosen])
+    assert few.errors == errors
+    assert (best_temperature(few) < 1.0) == (errors == 10)
 
 
 @pytest.mark.parametrize("sure", [0.5, 1.0, 3.0])

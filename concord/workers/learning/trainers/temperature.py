@@ -20,7 +20,7 @@ import numpy as np
 
 from concord.schemas.arrays import Floats, Mask
 from concord.schemas.document import Batch, Document
-from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.labels import Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.constraints.constraint_set import Unconstrained
@@ -36,6 +36,9 @@ from concord.workers.models.model import BringsRows, HasTemperature, Model, loca
 
 TEMPERATURES = tuple(float(f"{2.0 ** (step / 4):.4g}") for step in range(-16, 25))
 """Temperatures tried, as multiples of the present one: steps of a fifth, within which the loss hardly changes."""
+LEAST_ERRORS = 10
+"""Number of wrong and missed entities below which none under 1 is learned: where all is right, surer is always better.
+"""
 LEAST_HELD_OUT = 10
 """Number of documents below which none is learned: five would judge what five have said."""
 
@@ -88,7 +91,8 @@ def best_temperature(chains: GoldScores, those: Mask | None = None) -> float:
     def worth(point: SettingsPoint) -> tuple[float]:
         return (-float(chains.losses(point[0])[chosen].sum()),)
 
-    return climb((1.0,), TEMPERATURES, worth)[0]
+    least = 0.0 if chains.errors >= LEAST_ERRORS else 1.0
+    return climb((1.0,), [one for one in TEMPERATURES if one >= least], worth)[0]
 
 
 @dataclass(frozen=True)
@@ -133,13 +137,24 @@ class GoldScores:
         found = list(map(self._sure_of, range(len(self)), temperatures.tolist()))
         return surety(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
+    @cached_property
+    def errors(self) -> int:
+        """Number of wrong and of missed entities in the documents' best labels, which are those of any temperature."""
+        return sum(len(set(_listed(spans)) ^ set(_listed(gold))) for spans, gold in self._best_and_gold)
+
     def _sure_of(self, i: int, temperature: float) -> tuple[Floats, Mask]:
-        own, starts = self.potentials[i], self.potentials[i].sentence_starts
-        spans, gold = (self.labels.spans(labels, starts) for labels in (viterbi(own), self.gold[i]))
-        known = set(zip(gold.start.tolist(), gold.end.tolist(), gold.type.tolist(), strict=True))
-        found = zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True)
-        probability = span_marginals(Prepared.of(Problem(own.at(temperature), self.labels)), spans)
-        return probability, np.array([span in known for span in found], np.bool_)
+        spans, gold = self._best_and_gold[i]
+        known = set(_listed(gold))
+        probability = span_marginals(Prepared.of(Problem(self.potentials[i].at(temperature), self.labels)), spans)
+        return probability, np.array([span in known for span in _listed(spans)], np.bool_)
+
+    @cached_property
+    def _best_and_gold(self) -> list[tuple[Spans, Spans]]:
+        """Entities of each document's best labels, and of gold."""
+        return [
+            (self.labels.spans(viterbi(own), own.sentence_starts), self.labels.spans(gold, own.sentence_starts))
+            for own, gold in zip(self.potentials, self.gold, strict=True)
+        ]
 
     @cached_property
     def _losses(self) -> dict[float, Floats]:
@@ -149,6 +164,10 @@ class GoldScores:
     def _scores_of_gold(self) -> list[Floats]:
         """(S,) score of the gold labels of each document's sentences."""
         return [_sentence_scores(own, gold) for own, gold in zip(self.potentials, self.gold, strict=True)]
+
+
+def _listed(spans: Spans) -> list[tuple[int, int, int]]:
+    return list(zip(spans.start.tolist(), spans.end.tolist(), spans.type.tolist(), strict=True))
 
 
 def _sentence_scores(potentials: Potentials, labels: Labels) -> Floats:
