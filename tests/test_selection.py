@@ -23,8 +23,10 @@ from concord.schemas.labels import LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.settings import Validation
 from concord.workers.evaluation.conlleval import EntityCounts
+from concord.workers.features.resources import ResourceKind
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.search.folds import fold_of, held_out, is_held_out, rounds
+from concord.workers.learning.trainers import selection
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import (
@@ -40,7 +42,7 @@ from concord.workers.learning.trainers.selection import (
     is_worth,
 )
 from concord.workers.learning.trainers.trainer import Progress, Trainer
-from concord.workers.models.settings import CrfSettings, EnsembleSettings, SgdSettings
+from concord.workers.models.settings import CrfSettings, EnsembleSettings, PerceptronSettings, SgdSettings
 from concord.workers.remote.ladder import LadderTrial
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
@@ -244,6 +246,65 @@ def test_a_trial_of_every_trainer_goes_to_workers_and_back(name: str) -> None:
     trial = LadderTrial(TrainerChoice(name, TRAINERS[name].settings()))
     there = pickle.loads(pickle.dumps(trial))
     assert (there, there.id, there.place) == (trial, trial.id, trial.place)
+
+
+def test_a_step_that_fails_is_left_out_with_its_reason(documents: list[Document]) -> None:
+    ladder = Ladder(documents, lambda _: 0.3)
+    every = [step.name for step in ladder.climb(BASE).steps]
+
+    def judge(candidate: TrainerChoice) -> Judged:
+        if candidate.settings.model_dump()["min_freq"] == 2.0:
+            raise TrainingError("too few words")
+        return ladder.judge(candidate)
+
+    def foresee(candidates: Iterator[TrainerChoice]) -> None:
+        if next(candidates).settings.model_dump()["scheme"] == "bilou":
+            raise ShardsError("a worker died")
+
+    found = climb_ladder(documents, BASE, judge, foresee=foresee)
+    assert found.failures == {"min_freq 2": "too few words", "scheme bilou": "a worker died"}
+    assert [step.name for step in found.steps] == [name for name in every if name not in found.failures]
+
+    def fails(candidate: TrainerChoice) -> Judged:
+        raise TrainingError(candidate.trainer)
+
+    with pytest.raises(TrainingError, match="sgd"):
+        climb_ladder(documents, BASE, fails)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        TrainerChoice("perceptron", PerceptronSettings(constraints="rules.yaml")),
+        TrainerChoice("sgd", SgdSettings(start_from="models/old")),
+        TrainerChoice("sgd", SgdSettings(features="core+gazetteer", gazetteers=("places.tsv",))),
+    ],
+    ids=["constraints", "start_from", "gazetteer"],
+)
+def test_no_step_leads_to_settings_that_do_not_go_together(
+    documents: list[Document], monkeypatch: pytest.MonkeyPatch, base: TrainerChoice
+) -> None:
+    monkeypatch.setattr(selection, "available", lambda kind: ["other"] if kind is ResourceKind.VECTORS else [])
+    ladder = Ladder(
+        documents, lambda candidate: 0.3 - 0.2 * (candidate.settings.model_dump().get("vectors") is not None)
+    )
+    ladder.climb(base)
+    assert len(ladder.asked) > 2
+    for candidate in ladder.asked:
+        settings = candidate.settings
+        assert type(settings).model_validate(settings.model_dump()) == settings
+        assert ("gazetteer" in settings.model_dump()["features"]) == bool(settings.model_dump()["gazetteers"])
+
+
+@pytest.mark.parametrize(("copies", "sizes"), [(1, (50,)), (4, (50, 200)), (20, (50, 200, 1000))])
+def test_an_encoders_states_have_clusters_that_the_words_fill(
+    documents: list[Document], monkeypatch: pytest.MonkeyPatch, copies: int, sizes: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(selection, "available", lambda kind: ["some"] if kind is ResourceKind.ENCODER else [])
+    monkeypatch.setattr(selection, "find_spec", lambda _: True)
+    some = documents[: -(-600 // (sum(map(len, documents)) // len(documents)))]
+    (step,) = RUNGS["encoders"].changes(BASE, some * copies)
+    assert step[1](BASE).settings.model_dump()["state_clusters"] == sizes
 
 
 def test_where_nothing_gains_the_base_stays(documents: list[Document]) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import shutil
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.inference.core.prepared import Prepared
 from concord.workers.inference.registry import Decoder
+from concord.workers.learning.search.folds import is_held_out
 from concord.workers.learning.trainers.entity_counts import entity_counts, viterbi_counts
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.layers import ANSWERING
@@ -323,6 +325,97 @@ def test_a_choice_that_was_killed_goes_on_and_ends_with_the_same_model(
     assert [step.step for step in again.search.steps] == tried
 
 
+def test_what_was_tried_with_another_file_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(12, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    phrases = tmp_path / "phrases.tsv"
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    options = SgdSettings(features="kinds+gazetteer", gazetteers=(str(phrases),), passes=1, c2=0.3, dropout=0.0)
+    job = TrainJob.model_validate({**given, "out": str(tmp_path / "model"), "settings": options})
+    own = judged
+
+    def tried(text: str, *, more: int) -> list[str]:
+        """What is kept of trials where a training is killed after some more of them."""
+        phrases.write_text(text)
+        trained = list[object]()
+
+        def dies(*arguments: Any, **options: Any) -> Any:
+            trained.append(arguments)
+            if len(trained) > more:
+                raise KeyboardInterrupt
+            return own(*arguments, **options)
+
+        monkeypatch.setattr(concord.flows.training.best_model, "judged", dies)
+        with pytest.raises(KeyboardInterrupt):
+            train_model(job)
+        return (tmp_path / ".model.trials").read_text().splitlines()
+
+    key, *first = tried("Basel\tLOC\n", more=1)
+    assert len(first) == 1
+    assert tried("Basel\tLOC\n", more=1)[:2] == [key, *first]
+    other, *others = tried("Delft\tLOC\n", more=1)
+    assert (other != key, len(others)) == (True, 1)
+
+
+def test_rules_are_given_up_when_the_time_is_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(60, seed=0, kind="citations"), tmp_path / "corpus", source="test")
+    options = SgdSettings(features="kinds", passes=1, c2=0.3, min_freq=1, dropout=0.0, scheme="corpus")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    job = TrainJob.model_validate({**given, "out": str(tmp_path / "model"), "settings": options})
+    looks = list[float]()
+
+    def is_over(_: object, cost: float, seconds: float) -> bool:
+        looks.append(seconds)
+        return len(looks) > 10
+
+    monkeypatch.setattr(concord.flows.training.best_model._Clock, "is_over", is_over)
+    report = train_model(job)
+    assert (len(looks), report.rules) == (11, None)
+    assert report.search is not None
+    assert "rules mined" in report.search.untried
+    assert "not tried, for want of time: " in str(report)
+
+
+def test_too_few_documents_to_measure_by_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    ids = [name for name in map(str, range(100)) if not is_held_out(name, 0.2)][:12]
+    made = zip(ids, synthesize(12, seed=0, kind="news"), strict=True)
+    write_corpus([replace(document, doc_id=name) for name, document in made], tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    given |= {"validation": "random", "out": str(tmp_path / "model"), "settings": SgdSettings()}
+    with pytest.raises(TrainingError, match="12 documents, of which 0 have no part in the choice, are too few"):
+        train_model(TrainJob.model_validate(given))
+
+
+def test_held_out_documents_with_labels_of_their_own_are_left_out_of_tuning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    documents = list(synthesize(20, seed=0, kind="news"))
+    odd = Document.build("odd", [["Ada", "wrote"]], labels=[["B-AUTHOR", "O"]], pos=[["N", "V"]])
+    write_corpus([*documents, odd], tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": SgdSettings(features="kinds", passes=1)}
+    report = train_model(TrainJob.model_validate({**given, "out": str(tmp_path / "model")}))
+    assert report.consistency is not None
+    assert "1 of 4 held-out documents have labels that no other has" in capsys.readouterr().err
+    assert "B-AUTHOR" in parse_manifest(tmp_path / "model" / MANIFEST).labels
+    write_corpus([*documents[:3], odd], tmp_path / "few", source="test")
+    few = TrainJob.model_validate({**given, "corpus": str(tmp_path / "few"), "out": str(tmp_path / "none")})
+    with pytest.raises(TrainingError, match="the 1 documents held out all have labels that no other has"):
+        train_model(few)
+
+
+def test_of_documents_without_an_entity_no_figure_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    empty = [Document.build(f"e{i}", [["so", "it", "goes"]], labels=[["O"] * 3], pos=[["R"] * 3]) for i in range(3)]
+    write_corpus([*synthesize(12, seed=0, kind="news"), *empty], tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "consistency": False, "effort": "best"}
+    given |= {"out": str(tmp_path / "model"), "settings": SgdSettings(features="kinds", passes=1), "cpu_seconds": 1e-9}
+    report = train_model(TrainJob.model_validate(given))
+    assert "no F1 can be foretold: the 3 documents that had no part in the choice have no entity" in str(report)
+
+
 def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,6 +500,8 @@ def test_answers_of_a_layer_are_tuned_by_the_model_that_gives_them(
     assert report.layers is not None
     assert not report.layers.learned
     assert tuned == [ANSWERING]
+    assert report.search is None, "its figures would be those of another model"
+    assert report.layers.documents < 16, "the last four of twenty have no part in a choice"
 
 
 def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ class SearchReport(Gain):
 
     - ``steps``: what was tried, in order.
     - ``untried``: steps for which no time was left.
+    - ``failures``: reasons of steps that failed, by step.
     - ``documents``: number of documents that the steps were judged by.
-    - ``held_out``: number of documents that had no part in the choice.
+    - ``held_out``: number of documents that had no part in the choice, and ``entities`` their number of entities.
     - ``base_f1``, ``f1``: entity F1 on these, of the base and of what was chosen.
     - ``tokens_a_second``: tokens that the chosen model scores and labels by Viterbi in a CPU second.
     - ``rules``: what mined rules gain beside it; null where none help.
@@ -55,8 +56,10 @@ class SearchReport(Gain):
 
     steps: tuple[StepRow, ...]
     untried: tuple[str, ...]
+    failures: dict[str, str]
     documents: int
     held_out: int
+    entities: int
     base_f1: float
     f1: float
     tokens_a_second: float
@@ -68,15 +71,21 @@ class SearchReport(Gain):
         yield Table(columns, tuple(map(_step_row, self.steps)))
         if self.untried:
             yield Remark(f"not tried, for want of time: {', '.join(self.untried)}", Tone.NOTICE)
-        gain = " points, ".join(self.gain_cells)
-        yield Remark(
-            f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {self.held_out:,} documents "
-            "that had no part in the choice"
-        )
+        for step, reason in self.failures.items():
+            yield Remark(f"left out, as it failed: {step}: {reason}", Tone.NOTICE)
+        yield Remark(self._expectation)
         if self.rules is not None:
             gain = " points, ".join(self.rules.gain_cells)
             yield Remark(f"under {self.rules.rules:,} mined rules expect {self.rules.f1:.2%} ({gain})")
         yield Remark(f"labels {self.tokens_a_second:,.0f} tokens a CPU second by Viterbi")
+
+    @property
+    def _expectation(self) -> str:
+        on = f"{self.held_out:,} documents that had no part in the choice"
+        if not self.entities:
+            return f"no F1 can be foretold: the {on} have no entity"
+        gain = " points, ".join(self.gain_cells)
+        return f"expect an F1 of {self.f1:.2%}; the base has {self.base_f1:.2%} ({gain}): on {on}"
 
 
 def _step_row(step: StepRow) -> TableRow:

@@ -10,6 +10,8 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +28,13 @@ from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError, TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.run_context import HERE, RunContext
-from concord.schemas.settings import Validation
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, StepRow
+from concord.workers.features.resources import RESOURCES, own_resources
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import (
+    FOLDS,
     Climb,
     ExpectedFigures,
     Judged,
@@ -44,6 +48,7 @@ from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Train
 from concord.workers.models.model import BringsRows, Model, temperature_of, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
+from concord.workers.sweeps.documents import digest_of_files, digests_beside
 
 RESERVE = 3.0
 """Time of a step and of all that follows if it is kept, as a multiple of its trials'.
@@ -55,6 +60,9 @@ RULES_COST = 0.8
 
 With `RESERVE` that is two trainings to judge, one for the model, and mining.
 """
+
+FINAL_COST = 0.5
+"""Cost of the model of all documents, which follows the rules, as a multiple of the trials of its settings."""
 
 LEAST_DOCUMENTS = 10
 """Least number of documents: two have no part in the choice, and each part of the others has one."""
@@ -79,12 +87,21 @@ class BestModel(NamedTuple):
 class SearchLimits(NamedTuple):
     """How long a search may take: no step begins that would not be done, with all that follows, within both.
 
+    Rules, whose cost nobody foresees, are given up when one is reached.
+
     - ``minutes``: of this call, by the clock; None for any number.
     - ``cpu_seconds``: of the steps that were judged, also by earlier calls, whatever their workers were; None likewise.
     """
 
     minutes: float | None = None
     cpu_seconds: float | None = None
+
+    def after(self, minutes: float, cpu_seconds: float) -> SearchLimits:
+        """The limits of what comes after so much time."""
+        return SearchLimits(
+            None if self.minutes is None else self.minutes - minutes,
+            None if self.cpu_seconds is None else self.cpu_seconds - cpu_seconds,
+        )
 
 
 NO_LIMITS = SearchLimits()
@@ -103,6 +120,11 @@ class _Clock:
         self._cpu_left -= step.cpu_seconds
         if step.gain is None:
             self._base_seconds = step.cpu_seconds
+
+    def is_over(self, cost: float, cpu_seconds: float) -> bool:
+        """Is no time left after so many CPU seconds, but for a training of so many times the base's cost?"""
+        seconds = cost * self._base_seconds
+        return cpu_seconds + seconds > self._cpu_left or time.monotonic() + seconds > self._end
 
     def has_time(self, cost: float, *, is_known: bool) -> bool:
         """Is there time for a step of so many times the base's cost? If its judgement is known, it takes no minutes."""
@@ -193,12 +215,13 @@ def best_model(
     Raises `TrainingError` for too few documents, the errors of training, `ShardsError` for a step that failed on Ray,
     `ClusterError` and `OutputError`.
     """
-    if len(documents) < LEAST_DOCUMENTS:
-        raise TrainingError(
-            f"{len(documents)} documents are too few to choose by; --effort best wants {LEAST_DOCUMENTS} or more"
-        )
     inside, outside = divided(documents, LATER_SHARE, validation)
-    trials, clock = TrialFile(out, [corpus, validation]), _Clock(limits)
+    if len(documents) < LEAST_DOCUMENTS or len(inside) < FOLDS or not outside:
+        raise TrainingError(
+            f"{len(documents)} documents, of which {len(outside)} have no part in the choice, are too few to choose "
+            f"by; --effort best wants {LEAST_DOCUMENTS} or more, and --validation random some more than these"
+        )
+    trials, clock = TrialFile(out, [corpus, validation, *_digests(base.settings)]), _Clock(limits)
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
@@ -216,11 +239,26 @@ def best_model(
     found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit)
     if ladder.best.settings.learning != "l" or isinstance(figures.model, BringsRows):
         return found
+    without_rules = found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
     if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
-        return found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
-    rules = rules_that_help(inside, ladder.best, fit.temperature, validation, trials)
+        return without_rules
+    is_over = partial(clock.is_over, ladder.cost * FINAL_COST)
+    rules = rules_that_help(inside, ladder.best, fit.temperature, validation, trials, is_over=is_over)
+    if rules is None:
+        return without_rules
     report = with_rules(found.report, rules, tempered(figures.model, fit.temperature), inside, outside)
     return found._replace(report=report, rules=rules.text)
+
+
+def _digests(settings: TrainerSettings) -> list[str]:
+    """Digests of what the settings read, and of the user's own resources, which a step may read; versions of packages.
+
+    Raises the errors of `digests_beside`.
+    """
+    added = {one.name: digest_of_files(Path(one.path)) for one in own_resources() if Path(one.path).exists()}
+    resources = [one for named in RESOURCES.values() for one in named.values() if not one.missing]
+    versions = {package: version(package) for one in resources for package in one.packages}
+    return [f"{name} {digest}" for name, digest in sorted((digests_beside(settings) | added | versions).items())]
 
 
 def _temperature(documents: Sequence[Document], chosen: TrainerChoice, model: Model) -> TemperatureFit:
@@ -240,6 +278,8 @@ def _report(ladder: Climb, figures: ExpectedFigures) -> SearchReport:
         figures.gain,
         steps=tuple(map(_row, ladder.steps)),
         untried=tuple(ladder.untried),
+        failures=dict(ladder.failures),
+        entities=int(figures.chosen.counts[:, 0].sum()),
         documents=len(ladder.steps[0].trial.counts),
         held_out=len(figures.chosen.counts),
         base_f1=figures.base.value,

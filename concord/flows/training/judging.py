@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from concord.flows.screen.progress import meter
@@ -30,9 +30,15 @@ class AsTrained(NamedTuple):
 
 
 def judged_beside(
-    made: AsTrained, documents: Sequence[Document], whole: DeclaredConstraints, miner: MinerHere
+    made: AsTrained,
+    documents: Sequence[Document],
+    whole: DeclaredConstraints,
+    miner: MinerHere,
+    look: Callable[[], None] = lambda: None,
 ) -> JudgementReport:
     """Report on the rules of ``whole`` that help models which are trained as one was ``made``, by cross-validation.
+
+    ``look`` is called every now and then, and may end it by an error of its own.
 
     Raises the errors of training, `TrainingError` for fewer documents than folds, and `EngineError`.
     """
@@ -49,6 +55,7 @@ def judged_beside(
             # What is not judged is answered without rules.
             rules.append(miner.rules(inside, documents) if mine >= first else whole.only(()))
             bar.advance(mine >= first)
+            look()
     fold = [own for own in part if own >= first_answered(validation)]
     with meter("judging rules", None) as bar:
         found = judged(
@@ -56,6 +63,7 @@ def judged_beside(
             validation=validation,
             seed=miner.task.seed,
             progress=lambda said: bar.advance(note=said),
+            look=look,
         )
     return _report(found, miner, made)
 

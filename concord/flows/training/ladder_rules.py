@@ -7,7 +7,7 @@ the documents that had no part in any choice, which the model that says what to 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,10 @@ METHOD, PENALTY = "counting", "odds"
 """The defaults of `concord constraints mine`."""
 
 
+class _OverTime(Exception):  # noqa: N818
+    """Ends a judgement when no time is left for it."""
+
+
 class LadderRules(NamedTuple):
     """Mined rules that help the chosen model.
 
@@ -65,13 +69,25 @@ class LadderRules(NamedTuple):
 
 
 def rules_that_help(
-    documents: Sequence[Document], chosen: TrainerChoice, temperature: float, validation: Validation, trials: TrialFile
-) -> LadderRules:
+    documents: Sequence[Document],
+    chosen: TrainerChoice,
+    temperature: float,
+    validation: Validation,
+    trials: TrialFile,
+    *,
+    is_over: Callable[[float], bool],
+) -> LadderRules | None:
     """Mines rules from documents, and judges them beside models of the chosen settings on later parts.
 
-    A judgement that is in the file of trials is not made again. Raises the errors of `judged_beside` and `OutputError`.
+    A judgement that is in the file of trials is not made again. None where the time of others ends before it is made:
+    ``is_over`` says so of the CPU seconds that it has taken. Raises the errors of `judged_beside` and `OutputError`.
     """
     started = time.process_time()
+
+    def look() -> None:
+        if is_over(time.process_time() - started):
+            raise _OverTime
+
     miner = miner_named(METHOD)
     task = MiningTask(labels_of(documents), miner.settings(), seed=0)
     here = MinerHere(miner, task, penalty_named(PENALTY), validation)
@@ -82,7 +98,10 @@ def rules_that_help(
     name = f"{RULES_STEP}, temperature {temperature!r} {chosen.trainer} {chosen.settings.model_dump_json()}"
     if name not in trials.results:
         made = AsTrained(chosen.trainer, trainer_named(chosen.trainer), chosen.settings, temperature)
-        judgement = judged_beside(made, documents, holding, here)
+        try:
+            judgement = judged_beside(made, documents, holding, here, look)
+        except _OverTime:
+            return None
         trials.add({name: [judgement.model_dump(mode="json"), time.process_time() - started]})
     report, cpu_seconds = trials.results[name]
     judgement = JudgementReport.model_validate(report)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from concord.flows.environment import page_of_run, tracking_uri
 from concord.flows.errors import TrackingError
@@ -15,7 +15,7 @@ from concord.flows.inputs.jobs import check_model_place, run_tags, source_place
 from concord.flows.labelling.documents import read_documents
 from concord.flows.runfolder.locks import LOCK, locked
 from concord.flows.runfolder.runfolder import dataset_digest
-from concord.flows.screen.progress import meter
+from concord.flows.screen.progress import meter, say
 from concord.flows.tracking.tracking import (
     PARENT,
     PENALTIES_FILE,
@@ -63,7 +63,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.temperature import TemperatureFit
-from concord.workers.learning.trainers.trainer import Iteration, Train
+from concord.workers.learning.trainers.trainer import Iteration, Train, gold_of, labels_of
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
@@ -110,11 +110,6 @@ class _ChosenSettings(NamedTuple):
     def answers(self) -> str | None:
         """The layer whose answers the model gives, as a feature set; None where the model learns."""
         return None if self.layers is None else self.layers.best.setting.answers
-
-    def beside(self, layers: LayersChoice | None) -> Self:
-        """The choice with that of layers; what is known of the candidate is not of a model that gives their answers."""
-        own = self._replace(layers=layers)
-        return own if own.answers is None else own._replace(tuning_model=None, temperature=None, rules=None)
 
     @property
     def train(self) -> Train:
@@ -163,21 +158,18 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
     name = f"{short_name(request.corpus)} · {request.trainer}"
     with tracking.run(name, tags=run_tags(job="train", model=request.out)) as run:
         documents, rejected = _read(request, shards["training"])
-        layers = _judge_layers(request, documents)
-        if layers is not None and layers.best.setting.settings is not None:
-            request = request.model_copy(update={"settings": layers.best.setting.settings})
-        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run).beside(layers)
+        gold = trainer_named(request.trainer).learns_from_gold(documents)
+        parts = _divided(request, documents) if request.consistency and gold else None
+        choice = _choose(request, documents, dataset_digest(shards["training"]), tracking, run)
         request = request.model_copy(update=choice.candidate._asdict())
         run.params(_params(request))
         for context, place in corpora_of(request).items():
             run.dataset(name=place, digest=dataset_digest(shards[context]), source=place, context=context)
-        gold = trainer_named(request.trainer).learns_from_gold(documents)
-        parts = _divided(request, documents) if request.consistency and gold else None
         with staged(out) as folder:
             losses: dict[int, float] = {}
             model = _fit(documents, request, choice.train, folder, "training", losses)
             untuned = choice.temperature or NOTHING_HELD_OUT, None
-            fit, tuned = untuned if parts is None else _tune(request, documents, choice, *parts)
+            fit, tuned = untuned if parts is None else _tune(request, choice, *parts)
             calibration = temperature_report(fit)
             figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
             manifest = parse_manifest(folder / MANIFEST)
@@ -230,46 +222,59 @@ def _choose(
 
     - ``corpus``: digest of the documents.
     """
-    base = TrainerChoice(request.trainer, request.settings)
-    if request.effort is not TrainingEffort.BEST:
-        return _ChosenSettings(base)
+    started, started_cpu = time.monotonic(), time.process_time()
+    layers = _judge_layers(request, documents)
+    settings = request.settings if layers is None else layers.best.setting.settings or request.settings
+    chosen = _ChosenSettings(TrainerChoice(request.trainer, settings), layers=layers)
+    if request.effort is not TrainingEffort.BEST or chosen.answers is not None:
+        return chosen
     sampling, out = _sampling(request), Path(request.out)
     if sampling is None:
+        minutes, cpu_seconds = (time.monotonic() - started) / 60.0, time.process_time() - started_cpu
         best = best_model(
             documents,
-            base,
+            chosen.candidate,
             out=out,
             corpus=corpus,
             validation=request.validation,
-            limits=SearchLimits(request.minutes, request.cpu_seconds),
+            limits=SearchLimits(request.minutes, request.cpu_seconds).after(minutes, cpu_seconds),
             context=request.context,
         )
         same_part = request.held_out_share == LATER_SHARE
-        chosen = _ChosenSettings(best.candidate, best.report, temperature=best.temperature, rules=best.rules)
-        return chosen._replace(tuning_model=best.tuning_model) if same_part else chosen
-    trials = TrialFile(out, search_of(corpus, sampling, request.settings))
+        return chosen._replace(
+            candidate=best.candidate,
+            search=best.report,
+            tuning_model=best.tuning_model if same_part else None,
+            temperature=best.temperature,
+            rules=best.rules,
+        )
+    trials = TrialFile(out, search_of(corpus, sampling, settings))
     tracked_sample = partial(track, tracking, run_tags(job="train", **{PARENT: run.id}), sampling)
     settings, samples = choose(
         documents,
         sampling,
-        request.settings,
+        settings,
         context=request.context,
         largest=request.largest_sample,
         trials=trials,
         progress=tracked_sample,
     )
-    return _ChosenSettings(base._replace(settings=settings), samples=samples)
+    return chosen._replace(candidate=chosen.candidate._replace(settings=settings), samples=samples)
 
 
 def _judge_layers(request: TrainJob, documents: Sequence[Document]) -> LayersChoice | None:
-    """Ways to use the layers that are asked for, judged on held-out documents; None where none is."""
+    """Ways to use the layers that are asked for, judged on held-out documents; None where none is.
+
+    Documents by which ``--effort best`` measures have no part in it.
+    """
     settings = request.settings
     reads_gold = trainer_named(request.trainer).gold
     if not reads_gold or not isinstance(settings, FeatureSettings) or not settings.layers:
         return None
     with meter("judging layers, by cross-validation", None) as bar:
+        is_best = request.effort is TrainingEffort.BEST
         return choose_layers(
-            documents,
+            divided(documents, LATER_SHARE, request.validation)[0] if is_best else documents,
             trainer_named(request.trainer).train,
             settings,
             validation=request.validation,
@@ -297,24 +302,36 @@ def _taggers_report(manifest: Manifest) -> TaggersReport | None:
 
 
 def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Documents of which the model for tuning learns, and those that are held out. Raises `TrainingError`."""
-    inside, outside = divided(documents, request.held_out_share, request.validation)
-    if not inside or not outside:
+    """Documents of which the model for tuning learns, and those that are held out, but for labels that the former lack.
+
+    Raises `TrainingError`.
+    """
+    inside, held_out = divided(documents, request.held_out_share, request.validation)
+    if not inside or not held_out:
         raise TrainingError(
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"
             "; give more, or --no-consistency"
         )
+    known = set(labels_of(inside).names)
+    outside = [document for document in held_out if known.issuperset(gold_of(document))]
+    if not outside:
+        raise TrainingError(
+            f"{request.corpus}: the {len(held_out):,} documents held out all have labels that no other has; give more "
+            "documents, --validation random, or --no-consistency"
+        )
+    if len(outside) < len(held_out):
+        count = f"{len(held_out) - len(outside):,} of {len(held_out):,} held-out documents"
+        say(f"{count} have labels that no other has, and are left out of tuning")
     return inside, outside
 
 
 def _tune(
     request: TrainJob,
-    documents: Sequence[Document],
     choice: _ChosenSettings,
     inside: Sequence[Document],
     outside: Sequence[Document],
 ) -> tuple[TemperatureFit, Tuned]:
-    """Temperature, and label consistency at it: costs from all documents, all else from those held out.
+    """Temperature, and label consistency at it: costs from all of both, all else from those held out.
 
     Beside answers of a layer it has to be better beyond chance, as all that is added to them.
     """
@@ -324,7 +341,7 @@ def _tune(
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         try:
             fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
-            counted = pair_counts(documents, model.labels)
+            counted = pair_counts([*inside, *outside], model.labels)
             own = tempered(model, fit.temperature)
             return fit, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None)
         except LabelError as error:

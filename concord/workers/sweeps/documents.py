@@ -65,7 +65,7 @@ def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     """Digests of everything that a trainer reads beside its documents, by place. Raises `CorpusError` and `OSError`."""
     corpora = {place: digest_of(plan(place)) for place in settings.places(settings.corpora)}
     return corpora | {
-        file: _digest_of_files(Path(file)) for option in settings.files for file in read_by(settings, option)
+        file: digest_of_files(Path(file)) for option in settings.files for file in read_by(settings, option)
     }
 
 
@@ -109,7 +109,7 @@ def _read(place: str, digest: str) -> Sequence[Document]:
     return documents
 
 
-def _digest_of_files(path: Path) -> str:
+def digest_of_files(path: Path) -> str:
     """Digest of a file, or of all files of a folder. Raises `OSError` if it is not there."""
     path.stat()
     files = sorted(path.rglob("*")) if path.is_dir() else [path]

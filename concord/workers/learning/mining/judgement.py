@@ -161,6 +161,7 @@ def judged(
     validation: Validation = Validation.RANDOM,
     seed: int = 0,
     progress: Announce | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> Judgement:
     """The rules that help, with their weights.
 
@@ -168,6 +169,8 @@ def judged(
     - ``fold`` (D,): part of each document.
     - ``whole``: weighed rules mined from all documents.
     - ``parts`` (F,): weighed rules mined without each part.
+
+    ``look`` is called before each answer, and may end the judgement by an error of its own.
 
     With `Validation.LATER`, each part from `first_judged` on is judged under weights of the documents before it. Raises
     `EngineError` and `LabelError`.
@@ -182,7 +185,7 @@ def judged(
     counted = np.array([[own.get(name, 0.0) for name in constraints.names] for own in nats])
     decoder = Decoder.of(settings.engine, seed=seed, budget=Budget(work=settings.work))
     answers = UnseenAnswers(unseen, constraints, np.ones(len(constraints.names), np.bool_), decoder)
-    pools = Pools.of(answers, settings.measure)
+    pools = Pools.of(answers, settings.measure, look)
     return _Judge(pools, np.array(fold), counted, settings, validation, seed, progress).judgement()
 
 
@@ -331,6 +334,7 @@ class _Judge:
         weights[:, idle] = 0.0
         best = best._replace(weights=weights)
         while True:
+            self.pools.look()
             for rule in _ruling(best):
                 # Of two rules, each may change no answer only because the other is there, so they go one at a time.
                 one = self._without(best, rule, there[rule])

@@ -8,7 +8,7 @@ under good weights are added, until the pools have them all.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +25,7 @@ class Pools:
 
     - ``answers``: gives exact answers under any weights.
     - ``measure``: name of the measure that is counted.
+    - ``look``: called before each exact answer.
     - ``labels``: labelling of each row.
     - ``places`` (D,): rows of each document; the first is its answer without the weighed constraints.
 
@@ -34,6 +35,7 @@ class Pools:
 
     answers: UnseenAnswers
     measure: str
+    look: Callable[[], None] = lambda: None
     labels: list[Labels] = field(default_factory=list)
     _local: list[float] = field(default_factory=list)
     _degrees: list[Floats] = field(default_factory=list)
@@ -41,9 +43,9 @@ class Pools:
     places: list[list[int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, answers: UnseenAnswers, measure: str) -> Pools:
+    def of(cls, answers: UnseenAnswers, measure: str, look: Callable[[], None] = lambda: None) -> Pools:
         """Pools with one labelling each: the document's answer without the weighed constraints."""
-        pools, every = cls(answers, measure), range(len(answers))
+        pools, every = cls(answers, measure, look), range(len(answers))
         alone = [answers.alone(i) for i in every]
         counts = answers.counts(every, [one.labels for one in alone], measure)
         for one, own in zip(alone, counts, strict=True):
@@ -88,6 +90,7 @@ class Pools:
         return np.array([self._counts[row] for row in rows])
 
     def _added(self, i: int, weights: Floats) -> bool:
+        self.look()
         rows = self.places[i]
         answer = self.answers.under(i, weights, start=self.labels[self.best(i, weights)])
         if any((self.labels[row] == answer.labels).all() for row in rows):

@@ -12,19 +12,22 @@ independent; `Validation` says which documents judge.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from concord.schemas.document import Document
+from concord.schemas.errors import InputError, ShardsError
 from concord.schemas.gains import Comparison
 from concord.schemas.labels import Scheme
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
 from concord.workers.features.derived import needed_columns
-from concord.workers.features.gazetteers import ENTITIES, PHRASE_SETS
+from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, PHRASE_SETS
 from concord.workers.features.resources import ResourceKind, available
 from concord.workers.features.settings import WORD_TABLE_NAME
 from concord.workers.features.templates import CLUSTERS, OF_PAIRS, VECTORS, feature_set
@@ -63,6 +66,9 @@ RARE_FEATURES = 2.0
 
 ENCODER_SHARE, STATE_SIZES = 0.4, (50, 200, 1000)
 """How much an encoder says, and the numbers of clusters of its states."""
+
+CLUSTER_WORDS = 10
+"""Words of the documents, for a cluster of states: the first models of a trial learn from a fifth of them."""
 
 DROPOUTS = (0.0, 0.5)
 """Fractions that are tried beside the default."""
@@ -127,10 +133,12 @@ class Climb(NamedTuple):
 
     - ``steps``: all that was judged, the base first.
     - ``untried``: names of steps for which no time was left.
+    - ``failures``: reasons of steps that failed, by name.
     """
 
     steps: Sequence[LadderStep]
     untried: Sequence[str]
+    failures: Mapping[str, str]
 
     @property
     def best(self) -> TrainerChoice:
@@ -156,20 +164,20 @@ def climb_ladder(
     progress: Callable[[LadderStep], None] = lambda _: None,
     foresee: Callable[[Iterator[TrainerChoice]], None] = lambda _: None,
 ) -> Climb:
-    """The steps from a base; options that its settings were given stay as they are.
+    """The steps from a base; options that its settings were given stay as they are. A step that fails is left out.
 
     - ``has_time``: is there time for a candidate that costs so many times what the base does?
     - ``progress``: called after each step.
     - ``foresee``: called before each step with all that are to be judged if none is kept, this one first.
 
-    Raises `TrainingError` where documents have no gold labels, and the errors of ``judge``.
+    Raises `TrainingError` where documents have no gold labels, and the errors of ``judge`` for the base.
     """
     for document in documents:
         gold_of(document)
     rungs = [rung for rung in RUNGS.values() if _is_open(rung, base.settings)]
     foresee(chain([base], _changed(rungs, base, documents, has_time)))
     first = _first(base, judge)
-    steps, untried, tried, best = [first], list[str](), {base}, first
+    steps, untried, failures, tried, best = [first], list[str](), dict[str, str](), {base}, first
     progress(first)
 
     def has_time_after(candidate: TrainerChoice, cost: float) -> bool:
@@ -180,19 +188,23 @@ def climb_ladder(
         changes = list(rung.changes(best.trial.setting, documents))
         for place, (name, change) in enumerate(changes, 1):
             setting = best.trial.setting
-            candidate = change(setting)
-            if candidate in tried:
+            candidate = _changed_by(change, setting)
+            if candidate is None or candidate in tried:
                 continue
             if not has_time_after(candidate, rung.cost):
                 untried.append(name)
                 continue
             tried.add(candidate)
-            same_rung = [change(setting) for _, change in changes[place:]]
-            foresee(chain([candidate], same_rung, _changed(rungs[number:], setting, documents, has_time_after)))
-            steps.append(_step(name, candidate, best.trial, judge))
+            same_rung = _each_changed_by([change for _, change in changes[place:]], setting)
+            try:
+                foresee(chain([candidate], same_rung, _changed(rungs[number:], setting, documents, has_time_after)))
+                steps.append(_step(name, candidate, best.trial, judge))
+            except (InputError, ShardsError) as error:
+                failures[name] = str(error)
+                continue
             progress(steps[-1])
             best = steps[-1] if steps[-1].is_kept else best
-    return Climb(steps, untried)
+    return Climb(steps, untried, failures)
 
 
 def _changed(
@@ -200,8 +212,23 @@ def _changed(
 ) -> Iterator[TrainerChoice]:
     """Candidates of all steps of these rungs from the best one."""
     for rung in rungs:
-        candidates = (change(best) for _, change in rung.changes(best, documents))
+        candidates = _each_changed_by((change for _, change in rung.changes(best, documents)), best)
         yield from (candidate for candidate in candidates if has_time(candidate, rung.cost))
+
+
+def _each_changed_by(changes: Iterable[SettingsChange], best: TrainerChoice) -> Iterator[TrainerChoice]:
+    candidates = (_changed_by(change, best) for change in changes)
+    return (candidate for candidate in candidates if candidate is not None)
+
+
+def _changed_by(change: SettingsChange, best: TrainerChoice) -> TrainerChoice | None:
+    """The candidate of a change; None where its settings, with what the user gave, do not go together."""
+    try:
+        candidate = change(best)
+        type(candidate.settings).model_validate(candidate.settings.model_dump())
+    except ValidationError:
+        return None
+    return candidate
 
 
 def _first(base: TrainerChoice, judge: Callable[[TrainerChoice], Judged]) -> LadderStep:
@@ -285,9 +312,9 @@ def _added(
 
 
 def _without_lists(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
-    """Lists that the user gave may be worth nothing."""
+    """Lists that the user gave may be worth nothing, but for those that features need."""
     del documents
-    if getattr(best.settings, LISTS, ()):
+    if getattr(best.settings, LISTS, ()) and GAZETTEER not in _value(best, FEATURES).split("+"):
         yield "without the lists of phrases", _with(**{LISTS: ()})
 
 
@@ -314,10 +341,12 @@ def _vectors(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tup
 
 
 def _encoders(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
-    """Encoders that are installed, with what runs them, and clusters of their states."""
-    del best, documents
+    """Encoders that are installed, with what runs them, and clusters of their states, of which each has some words."""
+    del best
+    words = sum(map(len, documents))
+    sizes = tuple(size for size in STATE_SIZES if size * CLUSTER_WORDS <= words)
     for name in available(ResourceKind.ENCODER) if find_spec("onnxruntime") else ():
-        yield f"encoder {name}", _with(encoder=name, share=ENCODER_SHARE, state_clusters=STATE_SIZES)
+        yield f"encoder {name}", _with(encoder=name, share=ENCODER_SHARE, state_clusters=sizes)
 
 
 def _schemes(best: TrainerChoice, documents: Sequence[Document]) -> Iterator[tuple[str, SettingsChange]]:
@@ -409,6 +438,7 @@ def expected(
     for candidate in dict.fromkeys((base, chosen)):  # the choice is the last one
         with scratch_folder() as folder:
             model = train(candidate.trainer)(inside, settings=candidate.settings, out=folder / "model")
+            viterbi_counts(model, outside[:1], labels)  # what is compiled, or loaded, costs once
             started = time.process_time()
             counts = viterbi_counts(model, outside, labels)
             seconds = time.process_time() - started
