@@ -414,6 +414,9 @@ def test_of_documents_without_an_entity_no_figure_is_foretold(tmp_path: Path, mo
     given |= {"out": str(tmp_path / "model"), "settings": SgdSettings(features="kinds", passes=1), "cpu_seconds": 1e-9}
     report = train_model(TrainJob.model_validate(given))
     assert "no F1 can be foretold: the 3 documents that had no part in the choice have no entity" in str(report)
+    assert "so it cannot label raw text" not in str(report)
+    request = TrainJob.model_validate(given | {"settings": SgdSettings(features="kinds+pos", passes=1)})
+    assert "reads pos, so it cannot label raw text, which has none" in str(train_model(request))
 
 
 def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(

@@ -280,6 +280,7 @@ class TrainReport(Report):
     """Report of ``concord train --json``.
 
     - ``labels``: number of labels.
+    - ``columns``: columns of the corpus that the model reads beside the tokens.
     - ``figures``: figures of the trainer, such as its iterations and its last loss in nats.
     - ``search``: how the model was chosen; null if it was not.
     - ``samples``: samples of wrapped progressive sampling.
@@ -297,6 +298,7 @@ class TrainReport(Report):
     tokens: int
     rejected: int
     labels: int
+    columns: tuple[str, ...]
     figures: dict[str, float]
     search: SearchReport | None = None
     samples: tuple[SampleRow, ...] = ()
@@ -317,6 +319,10 @@ class TrainReport(Report):
         """What was tried, what the model has learned from, its figures, and where it is."""
         if self.search is not None:
             yield from self.search.lines()
+            if self.columns:
+                yield Remark(
+                    f"reads {', '.join(self.columns)}, so it cannot label raw text, which has none", Tone.NOTICE
+                )
         if self.samples:
             yield samples_table(self.samples)
             trials, seconds = sum(one.tried for one in self.samples), sum(one.seconds for one in self.samples)

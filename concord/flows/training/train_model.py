@@ -35,7 +35,7 @@ from concord.flows.training.tuning import (
     temperature_report,
     tune_consistency,
 )
-from concord.schemas.document import Document
+from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelError
 from concord.schemas.requests import TrainingEffort, TrainRequest
@@ -202,7 +202,10 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         except TrackingError as error:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
-        return _report(request, manifest, rejected, choice, calibration, tuned, run, registered, seconds=seconds)
+        columns = tuple(name for name in model.columns if name != TOKENS)
+        return _report(
+            request, manifest, rejected, choice, calibration, tuned, run, registered, columns=columns, seconds=seconds
+        )
 
 
 def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
@@ -417,6 +420,7 @@ def _report(
     run: Run,
     registered: Registered | None,
     *,
+    columns: tuple[str, ...],
     seconds: float,
 ) -> TrainReport:
     return TrainReport(
@@ -425,6 +429,7 @@ def _report(
         tokens=int(manifest.figures["tokens"]),
         rejected=rejected,
         labels=len(manifest.labels),
+        columns=columns,
         figures=manifest.figures,
         remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
         search=choice.search,
