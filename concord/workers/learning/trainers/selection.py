@@ -3,7 +3,7 @@
 A step changes one thing of the best model so far: it adds a family of features, tags the ends of entities, changes the
 prior or dropout, reads pairs of labels, or averages several models. It is kept if entity F1 rises by at least the
 standard error of the gain (paired bootstrap over documents); a smaller gain is as likely chance. Steps come in the
-order of their costs. What was chosen is then measured on documents that had no part in the choice, beside the base.
+order of `RUNGS`. What was chosen is then measured on documents that had no part in the choice, beside the base.
 
 F1 is that of Viterbi over legal labels. Parts are made of whole documents, since words of one document are not
 independent; `Validation` says which documents judge.
@@ -407,7 +407,7 @@ RUNGS: dict[str, Rung] = {
     "encoders": Rung("encoder", 12.0, _encoders),
     "averages": Rung(None, 6.0, _averages),
 }
-"""The ladder, cheapest steps first, but for averages, which make all that comes after them dearer; one line each."""
+"""The ladder: what features read, then how they are learned, then what costs much; one line each."""
 
 
 class ExpectedFigures(NamedTuple):
