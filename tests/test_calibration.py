@@ -31,7 +31,7 @@ from concord.workers.models.folder import MANIFEST, parse_manifest, update_manif
 from concord.workers.models.loaders import load_model
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, label_set, save, unary
-from concord.workers.models.settings import CalibrationSettings, ScoresSettings, SgdSettings
+from concord.workers.models.settings import CalibrationSettings, Fit, ScoresSettings, SgdSettings
 from tests.support.made_corpora import corpus
 from tests.support.scored import scored, written
 
@@ -89,11 +89,11 @@ def brute_loss(documents: list[Document], labels: LabelSet, source: ScoresSettin
 def test_the_loss_is_that_of_all_labellings_and_nothing_beside_its_minimum_is_better(
     names: tuple[str, ...], form: str, tmp_path: Path
 ) -> None:
-    documents = made(names, 0)
+    documents = made(names, 0, documents=24)
     model = model_of(names, tmp_path, form=form, temperature=2.0)
     found = calibrate(documents, model, CalibrationSettings(c2=0.1))
     tokens = sum(map(len, documents))
-    assert (found.tokens, found.sentences, found.left_out) == (tokens, 12, 0)
+    assert (found.tokens, found.sentences, found.left_out) == (tokens, 48, 0)
 
     def penalised(source: ScoresSettings, transition: Table) -> float:
         return brute_loss(documents, model.labels, source, transition) + 0.1 * float((transition**2).sum())
@@ -107,6 +107,17 @@ def test_the_loss_is_that_of_all_labellings_and_nothing_beside_its_minimum_is_be
         warmer = found.source.model_copy(update={"temperature": found.source.temperature * math.exp(step[0, 0])})
         assert penalised(warmer, found.transition + step) >= best
         assert penalised(warmer, found.transition) >= best - 1e-7
+
+
+@pytest.mark.parametrize("fit", ["auto", "temperature", "both"])
+def test_a_tagger_without_errors_is_not_made_surer(fit: Fit, tmp_path: Path) -> None:
+    documents = made(BIO, 0)
+    golds = [document.labels.strings() for document in documents if document.labels is not None]
+    leans = [np.array([[float(name == label) for name in BIO] for label in gold]) for gold in golds]
+    right = [replace(one, scores=log_softmax(2.0 * lean, axis=1)) for one, lean in zip(documents, leans, strict=True)]
+    found = calibrate(right, model_of(BIO, tmp_path), CalibrationSettings(fit=fit))
+    assert found.source.temperature == 1.0
+    assert found.transition.any() == (fit != "temperature")
 
 
 def test_what_is_kept_stays_and_the_temperature_alone_is_that_of_a_search(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ T and A together minimise the loss of the gold labels y, over all labellings tha
     −log p(y | s) + c2 · Σ A²,    p(y | s) ∝ exp(Σ_t s_t(y_t) / T + Σ_t A(y_t−1, y_t)).
 
 It has one minimum in 1/T and A (Lafferty et al. 2001, with one feature more). Without transitions this would be
-temperature scaling (Guo et al. 2017 §4.2); here T is the best temperature beside the transitions.
+temperature scaling (Guo et al. 2017 §4.2); here T is the best temperature beside the transitions. It does not fall
+where the tagger errs nearly nowhere: every lower one would be better there.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from concord.workers.features.incidence import Lists
 from concord.workers.learning.estimation.chains import Edges, GoldChains
 from concord.workers.learning.estimation.lbfgs import Limits, minimise
 from concord.workers.learning.estimation.objective import ChainRoom, Messages, add_sentences
+from concord.workers.learning.trainers.temperature import LEAST_ERRORS, GoldScores
 from concord.workers.models.scores import MissingScoresError, ScoresModel, columns_of, joined, label_ids
 from concord.workers.models.settings import CalibrationSettings, ScoresSettings
 
@@ -77,14 +79,21 @@ def calibrate(
         loss, gradient = chains.loss(point)
         return loss + float(prior @ point**2), np.where(free, gradient + 2.0 * prior * point, 0.0)
 
+    def minimum() -> Floats:
+        point = start
+        for step in minimise(objective, start, limits):
+            point = step.point
+        return point
+
     first = chains.loss(start)[0]
     if not math.isfinite(first):
         raise TrainingError(
             "the gold labels have no chance under the scores as they are; give the model another temperature"
         )
-    point = start
-    for step in minimise(objective, start, limits):
-        point = step.point
+    point = minimum()
+    if point[0] > start[0] and GoldScores.of(documents, model).errors < LEAST_ERRORS:
+        free[0] = False
+        point = minimum()
     source = _at(model.source, float(1.0 / point[0])) if free[0] else model.source
     tokens = len(chains.gold)
     return Calibrated(
