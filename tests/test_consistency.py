@@ -76,6 +76,11 @@ def test_pairs_are_counted_once_and_in_both_halves() -> None:
         seen + folded
 
 
+def test_labels_without_a_type_have_no_pairs() -> None:
+    seen = PairCounts.of([Document.build("d", [["a", "a"]], labels=[["O", "O"]])], LabelSet.bio([]))
+    assert (seen.exact.shape, seen.subsequence.shape, seen.unlabelled.shape) == ((0, 0), (0, 0), (0,))
+
+
 def test_the_score_of_the_papers_example() -> None:
     document = club()
     problem = build_problem(

@@ -25,6 +25,7 @@ from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.templates.template import levels
 from concord.workers.corpus.ingestion import write_corpus
+from concord.workers.learning.mining.registry import MINERS
 from concord.workers.learning.mining.rule_counts import RuleCounts, RuleKind, order_verdicts
 from concord.workers.learning.mining.rules import (
     DEALT,
@@ -348,6 +349,16 @@ def test_where_nothing_is_found_the_list_is_empty(corpus: Path, tmp_path: Path) 
     assert "no rule was found: the list in" in said
     assert load_constraints(out).templates == ()
     run("check", out, "--corpus", corpus)
+
+
+@pytest.mark.parametrize("method", MINERS)
+def test_where_there_is_no_entity_nothing_is_found(method: str, tmp_path: Path) -> None:
+    documents = [Document.build(f"d{i}", [["a", "."], ["b"]], labels=[["O", "O"], ["O"]]) for i in range(40)]
+    write_corpus(documents, tmp_path / "corpus", source="test")
+    out = tmp_path / "mined.yaml"
+    said = run("mine", "--all", "--method", method, "--corpus", tmp_path / "corpus", "--out", out)
+    assert "no rule was found" in said
+    run("weigh", out, "--corpus", tmp_path / "corpus", "--out", tmp_path / "weighed.yaml")
 
 
 def test_a_corpus_that_fails_or_has_no_gold_is_said_so(

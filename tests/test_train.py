@@ -534,6 +534,16 @@ def test_a_search_that_cannot_be_is_one_line(changes: dict[str, Any], fault: str
         check_search(TrainRequest.model_validate({"corpus": "c", "out": "o", **changes}))
 
 
+@pytest.mark.parametrize("effort", ["normal", "best"])
+def test_a_corpus_without_any_entity_is_one_line(effort: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus([Document.build("d", [["a"]], labels=[["O"]])], tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "effort": effort}
+    with pytest.raises(CorpusError, match=r"corpus.*no document of this corpus has an entity"):
+        train_model(TrainJob.model_validate({**given, "settings": SgdSettings()}))
+    assert not (tmp_path / "model").exists()
+
+
 def test_segments_that_were_cut_are_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

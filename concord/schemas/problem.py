@@ -243,7 +243,8 @@ class SpanAgreement:
             return weighted.T @ spans.left_out()[:, None]
         if self.relation is Relation.CONTAINED:
             outer, inner = spans.parts()
-            return np.stack([np.bincount(outer, weighted[inner, kind], types) for kind in range(types)], axis=1)
+            by_inner = [np.bincount(outer, weighted[inner, kind], types) for kind in range(types)]
+            return np.array(by_inner, np.float64).reshape(types, types).T
         counts = spans.by_type(types, per_token=False)
         same = weighted.T @ counts
         same_one = same - np.diag(weighted.sum(axis=0))

@@ -8,6 +8,7 @@ from concord.flows.screen.progress import meter, say
 from concord.schemas.columns import LABELS, Reject, gold_fault
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError
+from concord.schemas.labels import OUTSIDE
 from concord.schemas.settings import TextSettings
 from concord.workers.constraints.constraint_set import ConstraintSet, Unconstrained
 from concord.workers.corpus.plan import survey
@@ -40,7 +41,7 @@ def read_documents(
     - ``gold``: are gold labels needed?
 
     Raises `CorpusError` if all documents are rejects, or if gold labels are needed and no file has the column
-    of labels; and the errors of reading.
+    of labels, or no document an entity; and the errors of reading.
     """
     if gold:
         _check_gold(shards, text)
@@ -56,6 +57,12 @@ def read_documents(
         raise CorpusError(f"none of the {len(rejected):,} documents can be read; the first: {rejected[0].line}")
     if rejected:
         say(f"{len(rejected):,} documents are rejects; the first: {rejected[0].line}", style="yellow")
+    labels = [document.labels.used() for document in documents if gold and document.labels is not None]
+    if set[str]().union(*labels) == {OUTSIDE}:
+        raise CorpusError(
+            f"{shards[0].file.path}: no document of this corpus has an entity, all labels are {OUTSIDE}: there is "
+            "nothing to learn; give a corpus with entities"
+        )
     return documents, len(rejected)
 
 

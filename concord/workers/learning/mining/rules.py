@@ -159,7 +159,7 @@ SYMMETRIC = (RuleKind.EITHER, RuleKind.ONE_OF)
 
 def candidates(counts: RuleCounts, labels: LabelSet) -> list[Rule]:
     """All rules that bind in some document; equal counts give them in the same order."""
-    if not counts.tables:
+    if not counts.tables or not labels.types:
         return []
     fields = fields_of(labels)
     absent = {OUTSIDE} - set(labels.names)
