@@ -518,6 +518,14 @@ def test_a_quick_training_makes_few_passes_and_keeps_what_is_given(tmp_path: Pat
         assert trainer.settings.model_validate(quick.model_dump()) == quick
 
 
+@pytest.mark.parametrize("trainer", [name for name, one in TRAINERS.items() if one.settings().quick == one.settings()])
+def test_a_quick_training_that_is_no_quicker_is_one_line(trainer: str, tmp_path: Path) -> None:
+    words = ["--corpus", str(tmp_path), "--out", str(tmp_path / "o"), "--trainer", trainer, "--effort", "quick"]
+    refused = CliRunner().invoke(app, ["train", *words])
+    assert refused.exit_code == Exit.INPUT
+    assert "--effort quick is for --trainer sgd or ensemble" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("changes", "fault"),
     [

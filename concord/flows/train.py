@@ -5,8 +5,10 @@ from __future__ import annotations
 from concord.flows.inputs.jobs import check_sources, folder_place, source_place
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
+from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
 from concord.schemas.requests import TrainingEffort, TrainRequest
+from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import TrainReport
 
 
@@ -25,8 +27,20 @@ def train(request: TrainRequest) -> TrainReport:
     from concord.workers.learning.trainers.registry import trainer_named
 
     settings = trainer_named(request.trainer).settings.model_validate(request.options or {})
-    settings = settings.quick if request.effort is TrainingEffort.QUICK else settings
+    settings = _quick(request.trainer, settings) if request.effort is TrainingEffort.QUICK else settings
     check_search(request)
     check_output_place(out, [corpus, *settings.places()], makes=FolderKind.MODEL)
     check_given(settings)
     return train_model(request.job(TrainJob, corpus=corpus, out=out, settings=settings))
+
+
+def _quick(trainer: str, settings: TrainerSettings) -> TrainerSettings:
+    """The settings for a first look. Raises `TrainingError` for a trainer that has no others for it."""
+    from concord.workers.learning.trainers.registry import TRAINERS
+
+    able = [name for name, entry in TRAINERS.items() if entry.settings.quick is not TrainerSettings.quick]
+    if trainer not in able:
+        raise TrainingError(
+            f"--effort quick is for --trainer {' or '.join(able)}: {trainer} knows no quicker way; leave it out"
+        )
+    return settings.quick

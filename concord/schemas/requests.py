@@ -174,10 +174,10 @@ class TrainRequest(FlowRequest):
     options: Mapping[str, Any] | None = Field(None, description=TRAINER_OPTIONS_HELP)
     effort: TrainingEffort = Field(
         TrainingEffort.NORMAL,
-        description="Work for a better model. quick: a third of the passes, for a first look. normal: the default "
-        "options. best: step by step what gains on documents that are held apart, and what to expect of it (trainer "
-        "trigram: by wrapped progressive sampling); --workers tries several steps at once. Options that you give stay "
-        "as they are.",
+        description="Work for a better model. quick: a third of the passes, for a first look (trainers sgd, "
+        "ensemble and taggers). normal: the default options. best: step by step what gains on documents that are held "
+        "apart, and what to expect of it (trainer trigram: by wrapped progressive sampling); --workers tries several "
+        "steps at once. Options that you give stay as they are.",
     )
     minutes: float | None = Field(
         None,
