@@ -215,7 +215,7 @@ def test_a_folder_that_is_no_encoder_is_one_line(change: Any, message: str, enco
 
 
 def test_the_command_names_an_encoder_by_a_flag_that_trainers_without_one_refuse() -> None:
-    flags = TrainerFlags(encoder=Path("nets/minilm"))
+    flags = TrainerFlags(encoder="nets/minilm")
     assert trainer_pairs("sgd", flags, []) == ['encoder="nets/minilm"']
     with pytest.raises(OptionError, match=r"--encoder: trainer hmm has no such option; .* lbfgs, sgd, ensemble$"):
         trainer_pairs("hmm", flags, [])

@@ -186,7 +186,7 @@ def test_what_cannot_be_is_refused(file: Path, tmp_path: Path) -> None:
     with pytest.raises(FeatureSetError, match=r"'vectors' and word vectors go together: give --vectors FILE"):
         feature_set("core+vectors")
     with pytest.raises(OptionError, match=r"--vectors: trainer crfsuite has no such option; .* it: sgd, ensemble$"):
-        trainer_pairs("crfsuite", TrainerFlags(vectors=file), [])
+        trainer_pairs("crfsuite", TrainerFlags(vectors=str(file)), [])
     with pytest.raises(ValueError, match="start_from: a model's weights do not say those of vectors"):
         SgdSettings.model_validate(options(file, start_from="m"))
     with pytest.raises(VectorError, match="no such file"):

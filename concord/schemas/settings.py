@@ -152,6 +152,14 @@ class TrainerSettings(Settings):
     corpora: ClassVar[tuple[str, ...]] = ()
     files: ClassVar[tuple[str, ...]] = ()
 
+    @model_validator(mode="after")
+    def _places_have_names(self) -> Self:
+        for name in self.files:
+            value = getattr(self, name)
+            if "" in (value if isinstance(value, tuple) else (value,)):
+                raise ValueError(f"{name}: is empty; give a file or a name, or leave it out")
+        return self
+
     @property
     def quick(self) -> Self:
         """The settings for a first look: what was not given is as it trains fastest."""

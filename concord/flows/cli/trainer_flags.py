@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
@@ -25,8 +24,8 @@ class TrainerFlags(Settings):
         description="Cluster file of `concord clusters`, for the feature set clusters; may be given many times; glove "
         "stands for the table that comes with concord (default: glove).",
     )
-    encoder: Path | None = Field(None, description=ENCODER_HELP)
-    vectors: Path | None = Field(
+    encoder: str | None = Field(None, description=ENCODER_HELP)
+    vectors: str | None = Field(
         None,
         description="File of word vectors, such as GloVe's or word2vec's, or a name of `concord list resources`; they "
         "are put beside the features. Same as --set vectors=.",
@@ -36,7 +35,7 @@ class TrainerFlags(Settings):
         description="File of phrases and their types (tab-separated or Parquet), for the feature set gazetteer; may "
         "be given many times.",
     )
-    start_from: Path | None = Field(
+    start_from: str | None = Field(
         None,
         description="Folder of a model whose weights training starts from, matched by the names of features. Same "
         "as --set start_from=.",
@@ -57,9 +56,9 @@ def trainer_pairs(trainer: str, flags: TrainerFlags, pairs: Sequence[str]) -> li
     given = {
         "features": Flag("--features", flags.features),
         "clusters": Flag("--clusters", flags.clusters),
-        "vectors": Flag("--vectors", None if flags.vectors is None else str(flags.vectors)),
-        "encoder": Flag("--encoder", None if flags.encoder is None else str(flags.encoder)),
-        "start_from": Flag("--start-from", None if flags.start_from is None else str(flags.start_from)),
+        "vectors": Flag("--vectors", flags.vectors),
+        "encoder": Flag("--encoder", flags.encoder),
+        "start_from": Flag("--start-from", flags.start_from),
         "layers": Flag("--layers", None if flags.layers is None else flags.layers.split(",")),
         "pool": Flag("--pool", flags.pool),
         "gazetteers": Flag("--gazetteer", flags.gazetteer),
