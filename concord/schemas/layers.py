@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -26,6 +25,7 @@ from concord.schemas.columns import COLUMNS_KEY, CORPUS_LAYOUT, STRINGS
 from concord.schemas.document import TOKENS
 from concord.schemas.errors import InputError
 from concord.schemas.labels import OUTSIDE
+from concord.schemas.names import PLAIN_NAME, PLAIN_NAMES
 
 LAYER_SPAN = pa.struct(
     [
@@ -48,7 +48,6 @@ NO_ANSWER = "?"
 NO_GRADE = "-"
 """Grade of a token without a span, or of a span without score and class."""
 T = TypeVar("T")
-LAYER_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 ABOVE = "|"
@@ -66,8 +65,8 @@ class LayerError(InputError):
 
 def check_layer_name(name: str) -> None:
     """Raises `LayerError` for a name that no layer can have."""
-    if not LAYER_NAME.fullmatch(name) or name.endswith((SPANS_SUFFIX, GRADE_SUFFIX, CANDIDATES_SUFFIX)):
-        raise LayerError(f"--name {name}: want letters and digits, with . _ - between them, such as spacy-sm")
+    if not PLAIN_NAME.fullmatch(name) or name.endswith((SPANS_SUFFIX, GRADE_SUFFIX, CANDIDATES_SUFFIX)):
+        raise LayerError(f"--name {name}: want {PLAIN_NAMES}, such as spacy-sm")
     if name in {*CORPUS_LAYOUT.required.names, *CORPUS_LAYOUT.optional.names}:
         raise LayerError(f"--name {name}: the corpus has a column of its own of that name; take another")
 

@@ -1,12 +1,15 @@
-"""Messages about unknown names, with the name that was probably meant."""
+"""Names that users give, and messages about unknown ones, with the name that was probably meant."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 LONGEST_WORD = 80
 """Number of characters of an unknown word that are compared with known names."""
+PLAIN_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+PLAIN_NAMES = "letters and digits, with . _ - between them"
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

@@ -170,14 +170,14 @@ def methods() -> list[EntryReport]:
 def resources() -> list[EntryReport]:
     """Every resource, with its licence, and how to get it where it is not there."""
     return [
-        EntryReport(name=f"{kind}={name}", summary=_resource(one), options=())
+        EntryReport(name=f"{kind}={name}", summary=_resource(name, one), options=())
         for kind, named in known_resources().items()
         for name, one in named.items()
     ]
 
 
-def _resource(resource: Resource) -> str:
-    where = resource.command if resource.missing else f"is there, {resource.size / 1e6:,.1f} MB"
+def _resource(name: str, resource: Resource) -> str:
+    where = resource.missing_line(name) if resource.missing else f"is there, {resource.size / 1e6:,.1f} MB"
     return f"{resource.summary} ({', '.join(resource.languages)}; {resource.licence}; {where})"
 
 

@@ -10,6 +10,7 @@ import typer
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.reports import ResourceReport
 from concord.workers.features.own_resources import add as add_resource
+from concord.workers.features.own_resources import check_own
 from concord.workers.features.own_resources import remove as remove_resource
 from concord.workers.features.resources import OwnResource, ResourceKind
 
@@ -28,7 +29,11 @@ def add(
     licence: Annotated[str, typer.Option(help="Its licence, for those who ask later.")] = "not stated",
 ) -> ResourceReport:
     """Give a file a name that options take in the place of its path; train --effort best tries it by itself."""
+    from concord.workers.learning.trainers.given_features import check_resource
+
     own = OwnResource(name, kind, str(path.expanduser().absolute()), licence, tuple(language or ()))
+    check_own(own)
+    check_resource(kind, own.path)
     add_resource(own)
     return ResourceReport.from_results(own, is_known=True)
 

