@@ -18,6 +18,7 @@ from concord.flows.commands.learning import as_trained
 from concord.schemas.arrays import Floats
 from concord.schemas.audit import WeighReport
 from concord.schemas.document import Batch, Document
+from concord.schemas.errors import TrainingError
 from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
@@ -228,4 +229,13 @@ def test_a_model_of_an_option_that_was_removed_is_trained_as_it_was_or_says_so(
         assert as_trained(str(tmp_path / "model"), RunContext(), why="this").settings == settings
         return
     with pytest.raises(PenaltyError, match=message):
+        as_trained(str(tmp_path / "model"), RunContext(), why="this")
+
+
+def test_a_model_whose_resource_is_gone_says_so_before_the_corpus_is_read(tmp_path: Path) -> None:
+    settings = SgdSettings(features="fields", passes=1)
+    model = sgd.train(synthesize(6, seed=3, kind="citations"), settings=settings, out=tmp_path / "model")
+    gone = model.manifest.model_copy(update={"settings": model.manifest.settings | {"vectors": "mine"}})
+    write_manifest(tmp_path / "model", gone)
+    with pytest.raises(TrainingError, match=r"model: this trains by its settings, .* mine: .* `concord resources add`"):
         as_trained(str(tmp_path / "model"), RunContext(), why="this")

@@ -13,10 +13,12 @@ from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.flows.training.judging import AsTrained
 from concord.schemas.audit import LearningReport
+from concord.schemas.errors import InputError, TrainingError
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
+from concord.workers.learning.trainers.given_features import check_given
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
@@ -68,7 +70,8 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     """Training of an existing model; ``why``: what needs more models like it, the subject of a message.
 
-    Raises `PenaltyError` for a model that no trainer here made, and the errors of opening.
+    Raises `PenaltyError` for a model that no trainer here made, `TrainingError` where a file or resource that its
+    settings name cannot be read, and the errors of opening.
     """
     manifest = parse_manifest(open_model(model, context).folder / MANIFEST)
     name = str(manifest.training.get("trainer"))
@@ -81,6 +84,14 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     if removed:
         raise PenaltyError(f"{model}: trainer {name} no longer has {', '.join(removed)}; train again without")
     try:
-        return AsTrained(name, trainer, trainer.settings.model_validate(options), manifest.temperature)
+        settings = trainer.settings.model_validate(options)
     except ValidationError as error:
         raise PenaltyError(f"{model}: its settings are not those of its trainer: {error}") from error
+    try:
+        check_given(settings)
+    except InputError as error:
+        raise TrainingError(
+            f"{model}: {why} trains by its settings, and what one of them names cannot be read: {error}; put it back, "
+            "or give it that name by `concord resources add`"
+        ) from error
+    return AsTrained(name, trainer, settings, manifest.temperature)
