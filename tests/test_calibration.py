@@ -278,6 +278,24 @@ def test_of_a_crf_too_few_documents_fit_the_scales_alone_and_its_counts_stay(tmp
     assert load_model(out).potentials(batch).unary.tobytes() == crf.potentials(batch).unary.tobytes()
 
 
+def test_what_a_crf_cannot_be_fitted_to_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    train(corpus(0, 12), settings=SgdSettings(features="finkel", passes=1), out=tmp_path / "model")
+    odd = Document.build("odd", [["a", "b"]], labels=[["O", "B-ODD"]], pos=[["N", "N"]])
+    written(tmp_path / "corpus", table_from_documents([*corpus(1, 3), odd]))
+    words = ("--model", "model", "--corpus", "corpus", "--out", "fitted")
+    for fit in ("both", "transitions"):
+        refused = call("calibrate", *words, "--fit", fit, code=Exit.USAGE)
+        assert f"--fit {fit}: transitions are fitted to another tagger's scores" in refused.stderr
+    message = (
+        "corpus: 1 of 4 documents have labels that the model does not have, such as 'B-ODD' in document 'odd'; take"
+    )
+    assert message in call("calibrate", *words, code=Exit.INPUT).stderr
+    Path("c.yaml").write_text("constraints:\n- {template: starts_with, name: s, labels: O, weight: 1}\n")
+    tuned = ("c.yaml", "--corpus", "corpus", "--out", "w.yaml", "--penalty", "tuned", "--model", "model")
+    assert message in call("constraints", "weigh", *tuned, "--held-out", "corpus", code=Exit.INPUT).stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [((), "column 'labels' is missing"), (("--out", "corpus"), "would overwrite what is read, corpus; give")],

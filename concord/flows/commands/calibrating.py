@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from concord.flows.inputs.jobs import check_model_place, folder_place
 from concord.flows.inputs.output_places import check_output_place
-from concord.flows.labelling.documents import read_documents, shards_for
+from concord.flows.labelling.documents import check_labels, read_documents, shards_for
 from concord.flows.labelling.sources import OpenModel, open_model
 from concord.flows.screen.progress import meter
 from concord.flows.training.tuning import (
@@ -21,7 +21,7 @@ from concord.flows.training.tuning import (
     tune_consistency,
 )
 from concord.schemas.document import Batch, Document
-from concord.schemas.errors import TrainingError
+from concord.schemas.errors import TrainingError, UsageError
 from concord.schemas.folders import FolderKind
 from concord.schemas.reports import CalibrationReport
 from concord.schemas.run_context import HERE, RunContext
@@ -78,13 +78,16 @@ def calibrate_model(
     A `ScoresModel` gets those of temperature and transitions that cross-validation chooses, another model a
     temperature. Every model gets scales of its label consistency; with ``consistency`` off, those that it has keep what
     they cost beside its scores. The counts of the label consistency are those saved with the model, or else those of
-    these documents. Raises `TrainingError`, and the errors of reading model and corpus and of writing.
+    these documents. Raises `TrainingError`, `UsageError` for a fit that the model cannot have, and the errors of
+    reading model and corpus and of writing.
     """
     place = Path(folder_place(out))
     check_output_place(place, [corpus, model], makes=FolderKind.MODEL)
     check_model_place(place)
     opened = open_model(model, context)
+    _check_fit(settings, opened.model, model)
     documents, rejected = read_documents(shards_for(corpus, opened.model, model), gold=True)
+    check_labels(documents, opened.model, corpus)
     seen = _seen(documents, corpus)
     documents = _with_scores(documents, opened.model)
     with staged(place) as folder:
@@ -97,6 +100,15 @@ def calibrate_model(
         temperature = None if made.temperature is None else made.temperature.temperature
         update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras, temperature=temperature)
     return _report(made, tuned, seen, rejected, str(place))
+
+
+def _check_fit(settings: CalibrationSettings, model: Model, source: str) -> None:
+    """Raises `UsageError` for transitions of a model that has none to fit."""
+    if settings.fit in ("both", "transitions") and not isinstance(_of_scores(model), ScoresModel):
+        raise UsageError(
+            f"--fit {settings.fit}: transitions are fitted to another tagger's scores, and {source} has its own; give "
+            "--fit temperature, or neither"
+        )
 
 
 def _seen(documents: Sequence[Document], corpus: str) -> TrainingCounts:

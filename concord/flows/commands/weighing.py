@@ -13,7 +13,7 @@ from concord.flows.commands.requests import WeighRequest
 from concord.flows.inputs.jobs import run_tags
 from concord.flows.inputs.options import parse_options
 from concord.flows.inputs.output_places import check_file_place
-from concord.flows.labelling.documents import read_documents, shards_for
+from concord.flows.labelling.documents import check_labels, read_documents, shards_for
 from concord.flows.labelling.sources import open_model
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import CountedWeight, TuningReport, WeighReport
@@ -125,6 +125,7 @@ def _tuned(request: WeighRequest, constraints: DeclaredConstraints, settings: Tu
     labelled = [document for document in documents if document.labels is not None]
     if not labelled:
         raise CorpusError(f"{request.held_out}: has no gold labels to tune on")
+    check_labels(labelled, opened, request.held_out)
     with meter("tuning", None) as bar:
 
         def show(trial: FactorTrial) -> None:

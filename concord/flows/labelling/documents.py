@@ -77,6 +77,20 @@ def _check_gold(shards: Sequence[Shard], text: TextSettings) -> None:
         )
 
 
+def check_labels(documents: Sequence[Document], model: Model, corpus: str) -> None:
+    """Raises `CorpusError` for gold labels that the model does not have."""
+    columns = {document.doc_id: document.labels for document in documents if document.labels is not None}
+    odd = [
+        (doc_id, name) for doc_id, column in columns.items() for name in column.used() if name not in model.labels.index
+    ]
+    if odd:
+        count, (doc_id, name) = len(dict(odd)), odd[0]
+        raise CorpusError(
+            f"{corpus}: {count:,} of {len(documents):,} documents have labels that the model does not have, such as "
+            f"{name!r} in document {doc_id!r}; take them out, or give a model that was trained on such labels"
+        )
+
+
 def find_document(corpus: str, doc_id: str, shards: Sequence[Shard]) -> Document:
     """Document of the corpus's shards with an id. Raises `CorpusError` if there is none, and the errors of reading."""
     ids: list[str] = []
