@@ -13,7 +13,7 @@ import pytest
 from concord.schemas.arrays import Floats
 from concord.schemas.audit import CheckReport, ConstraintCheck
 from concord.schemas.document import Batch, Document
-from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.labels import LabelError, LabelSet, Scheme
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.workers.audit.auditing import check, explain
@@ -142,6 +142,12 @@ def test_without_gold_and_without_a_model() -> None:
 def test_labels_are_checked_first() -> None:
     with pytest.raises(ConstraintError, match="unknown label 'autor'"):
         check([], declared(StartsWith(labels=("autor",), weight=1.0)), LABELS)
+
+
+def test_gold_that_the_labels_do_not_have_is_told_with_its_document() -> None:
+    odd = Batch.of([Document.build("odd", [["Ann"]], labels=[["autor"]])])
+    with pytest.raises(LabelError, match=r"document 'odd': unknown label 'autor'; .*; take it out"):
+        check([odd], declared(StartsWith(labels=("author",), weight=1.0)), LABELS)
 
 
 def test_a_smallest_conflicting_set_is_found_and_named() -> None:

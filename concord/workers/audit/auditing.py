@@ -20,7 +20,7 @@ from concord.schemas.audit import (
 )
 from concord.schemas.document import Batch, Document
 from concord.schemas.gains import points_between
-from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.labels import LabelError, Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
 from concord.workers.audit.conflicts import Conflicts
@@ -85,7 +85,7 @@ def check(
             local = _local(batch, i, scores, labels)
             problem = build_problem(document, local.potentials, labels, constraints)
             _count_places(tallies, problem)
-            gold = None if document.labels is None else labels.encode(document.labels.strings())
+            gold = _gold(document, labels)
             if gold is not None:
                 with_gold += 1
                 _count_breaches([t.gold for t in tallies], problem, antecedents[i], gold)
@@ -121,6 +121,18 @@ def check(
         conflicts=smallest,
         effect=None if effects is None else effects.whole(),
     )
+
+
+def _gold(document: Document, labels: LabelSet) -> Labels | None:
+    """Gold labels (N,) of a document, if it has some. Raises `LabelError` that names it."""
+    if document.labels is None:
+        return None
+    try:
+        return labels.encode(document.labels.strings())
+    except LabelError as error:
+        raise LabelError(
+            f"document {document.doc_id!r}: {error}; take it out, or give a model that was trained on such labels"
+        ) from error
 
 
 def explain(
