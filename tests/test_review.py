@@ -656,6 +656,13 @@ def test_a_file_of_answers_that_cannot_be_read_is_the_one_that_is_named(form: st
         assert "answers.jsonl" not in said
 
 
+def test_a_place_that_tasks_cannot_have_is_named_by_its_option(run: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place, reason in ((tmp_path / "pipe", "is a device or a pipe"), (run, "would overwrite what is read")):
+        words = ("--run", run, "--out", tmp_path / "r", "--form", "csv", "--tasks", place)
+        assert f"--tasks {place}: {reason}" in call("review", "tasks", *words, code=3).stderr.replace("\n", " ")
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_review_that_cannot_begin_leaves_no_folder(form: str, run: str, tmp_path: Path) -> None:
     words = ("--out", tmp_path / "r", "--form", form)

@@ -119,7 +119,7 @@ def tasks(
 
     read_places = [run, chosen.fit_run, chosen.fit_corpus]
     check_review_place(out, read_places)
-    check_inputs(tasks_file, read_places)
+    check_inputs(tasks_file, read_places, option="--tasks")
     check_task_form(form)
     with open_review(run, out, chosen.options, labelled=chosen.labelled) as review:
         return write_tasks(review, form, tasks_file, count=count)

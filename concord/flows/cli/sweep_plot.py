@@ -46,7 +46,7 @@ def check_plot(path: Path, folder: str) -> None:
         raise UsageError(f"--plot {path}: want a name that ends in one of {', '.join(KINDS)}")
     if find_spec("matplotlib") is None:
         raise UsageError(f"--plot needs matplotlib: pip install '{with_extra('plot')}'")
-    check_file_place(path, [folder])
+    check_file_place(path, [folder], option="--plot")
 
 
 def draw(shown: ShownSweep, path: Path) -> None:

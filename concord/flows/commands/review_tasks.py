@@ -34,7 +34,7 @@ def write_tasks(review: Review, form: str, file: Path, *, count: int) -> ReviewT
 
     Raises `ReviewError` where nothing is left to be read, and `OutputError`.
     """
-    check_file_place(file, [review.run.uri])
+    check_file_place(file, [review.run.uri], option="--tasks")
     waiting = review.waiting(count)
     if not waiting:
         raise ReviewError(f"{review.folder}: there is nothing left to be read ({review.line})")
