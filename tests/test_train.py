@@ -63,6 +63,12 @@ from tests.support.made_tracking import untracked
 LABELS = ("B-X", "I-X", "B-Y")
 
 
+@pytest.fixture(autouse=True)
+def _without_resources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are those of every machine, whatever is installed."""
+    monkeypatch.setattr(concord.workers.learning.trainers.selection, "available", lambda _: [])
+
+
 def train(out: Path, corpus: Path, trainer: str = DEFAULT) -> Any:
     settings = TRAINERS[trainer].settings()
     request = TrainJob(corpus=str(corpus), out=str(out), trainer=trainer, settings=settings, consistency=False)
