@@ -44,6 +44,7 @@ from concord.workers.learning.trainers.selection import (
 from concord.workers.learning.trainers.trainer import Progress, Trainer
 from concord.workers.models.settings import CrfSettings, EnsembleSettings, PerceptronSettings, SgdSettings
 from concord.workers.remote.ladder import LadderTrial
+from concord.workers.storage.files import OutputError
 from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import LABELS
 
@@ -266,10 +267,14 @@ def test_a_step_that_fails_is_left_out_with_its_reason(documents: list[Document]
     assert [step.name for step in found.steps] == [name for name in every if name not in found.failures]
 
     def fails(candidate: TrainerChoice) -> Judged:
-        raise TrainingError(candidate.trainer)
+        if candidate != BASE:
+            raise OutputError("no space left")
+        return ladder.judge(candidate)
 
-    with pytest.raises(TrainingError, match="sgd"):
+    with pytest.raises(OutputError, match="no space left"):
         climb_ladder(documents, BASE, fails)
+    with pytest.raises(OutputError, match="no space left"):
+        climb_ladder(documents, BASE._replace(settings=SgdSettings(passes=3)), fails)
 
 
 @pytest.mark.parametrize(

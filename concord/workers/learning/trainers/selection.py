@@ -38,6 +38,7 @@ from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.models.model import Model
 from concord.workers.models.settings import EnsembleSettings, FeatureSettings
+from concord.workers.storage.files import OutputError
 from concord.workers.storage.scratch import scratch_folder
 
 FOLDS = 5
@@ -170,7 +171,7 @@ def climb_ladder(
     - ``progress``: called after each step.
     - ``foresee``: called before each step with all that are to be judged if none is kept, this one first.
 
-    Raises `TrainingError` where documents have no gold labels, and the errors of ``judge`` for the base.
+    Raises `TrainingError` where documents have no gold labels, the errors of ``judge`` for the base, and `OutputError`.
     """
     for document in documents:
         gold_of(document)
@@ -199,6 +200,8 @@ def climb_ladder(
             try:
                 foresee(chain([candidate], same_rung, _changed(rungs[number:], setting, documents, has_time_after)))
                 steps.append(_step(name, candidate, best.trial, judge))
+            except OutputError:
+                raise  # a full disk is no fault of the step
             except (InputError, ShardsError) as error:
                 failures[name] = str(error)
                 continue
