@@ -475,6 +475,16 @@ def test_label_consistency_is_learned_and_used_where_asked_for(corpora: Path, tm
         work(without, Store(tmp_path / "other"))
 
 
+def test_label_consistency_is_learned_where_the_last_document_alone_has_a_label(corpora: Path, tmp_path: Path) -> None:
+    odd = Document.build("odd", [["Ada", "wrote"]], labels=[["B-AUTHOR", "O"]], pos=[["N", "V"]])
+    write_corpus([*synthesize(12, seed=5, kind="news"), odd], tmp_path / "odd", source="made up")
+    models = {"agreeing": PLAIN["models"]["crf"] | {"consistency": True}}
+    places = {"corpora": {"news": {"train": str(tmp_path / "odd"), "test": "test"}}, "seeds": [0]}
+    made = planned(corpora, models=models, constraints={"agree": {"consistency": True}}, **places)
+    work(made, Store(tmp_path / "sweep"))
+    assert set(states(made, Store(tmp_path / "sweep"))) == {CellState.DONE}
+
+
 def test_an_answer_that_breaks_a_hard_constraint_is_a_result(corpora: Path, tmp_path: Path) -> None:
     hard = {"constraints": [RULES["constraints"][0] | {"weight": "hard"}]}
     (corpora / "hard.yaml").write_text(yaml.safe_dump(hard))

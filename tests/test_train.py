@@ -52,6 +52,7 @@ from concord.workers.learning.trainers.trainer import Progress, Trainer, Trainin
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
+from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
@@ -410,6 +411,25 @@ def test_held_out_documents_with_labels_of_their_own_are_left_out_of_tuning(
     few = TrainJob.model_validate({**given, "corpus": str(tmp_path / "few"), "out": str(tmp_path / "none")})
     with pytest.raises(TrainingError, match="the 1 documents held out all have labels that no other has"):
         train_model(few)
+
+
+@pytest.mark.parametrize("effort", ["normal", "best"])
+@pytest.mark.parametrize("name", [name for name, own in TRAINERS.items() if own.gold and own.sampling is None])
+def test_a_label_of_the_last_document_alone_stops_no_trainer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, effort: str
+) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {})
+    odd = Document.build("odd", [["Ada", "wrote"]], labels=[["B-AUTHOR", "O"]], pos=[["N", "V"]])
+    documents = list(with_layer([*synthesize(15, seed=0, kind="news"), odd]))
+    write_corpus(documents, tmp_path / "corpus", source="test")
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "effort": effort, "trainer": name}
+    report = train_model(TrainJob.model_validate(given | {"settings": TRAINERS[name].settings().quick}))
+    assert report.consistency is not None
+    labels, saved = load_model(tmp_path / "model").labels, saved_consistency(tmp_path / "model")
+    assert saved is not None
+    assert "AUTHOR" in labels.types
+    assert saved.ground(Batch.of(documents), labels)
 
 
 def test_of_documents_without_an_entity_no_figure_is_foretold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,6 @@ from concord.flows.training.tuning import learn_temperature
 from concord.flows.work.done import PoolWork
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError, TrainingError
-from concord.schemas.labels import LabelError
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, StepRow
@@ -45,8 +44,8 @@ from concord.workers.learning.trainers.selection import (
     judged,
 )
 from concord.workers.learning.trainers.temperature import TemperatureFit
-from concord.workers.learning.trainers.trainer import Train
-from concord.workers.models.model import BringsRows, Model, temperature_of, tempered
+from concord.workers.learning.trainers.trainer import Train, without_new_labels
+from concord.workers.models.model import BringsRows, Model, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 from concord.workers.sweeps.documents import digest_of_files, digests_beside
 
@@ -235,7 +234,8 @@ def best_model(
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
-    fit = _temperature(outside, ladder.best, figures.model)
+    known = without_new_labels(outside, inside)
+    fit = learn_temperature(known, figures.model, ladder.best.settings.learning)
     found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit)
     if ladder.best.settings.learning != "l" or isinstance(figures.model, BringsRows):
         return found
@@ -259,14 +259,6 @@ def _digests(settings: TrainerSettings) -> list[str]:
     resources = [one for named in RESOURCES.values() for one in named.values() if not one.missing]
     versions = {package: version(package) for one in resources for package in one.packages}
     return [f"{name} {digest}" for name, digest in sorted((digests_beside(settings) | added | versions).items())]
-
-
-def _temperature(documents: Sequence[Document], chosen: TrainerChoice, model: Model) -> TemperatureFit:
-    """The temperature of a model by documents that it has not seen."""
-    try:
-        return learn_temperature(documents, model, chosen.settings.learning)
-    except LabelError as error:
-        return TemperatureFit(temperature_of(model), 0, kept_for=f"a label is too rare to hold documents out: {error}")
 
 
 def _train_named(name: str) -> Train:

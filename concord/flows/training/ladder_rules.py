@@ -43,7 +43,7 @@ METHOD, PENALTY = "counting", "odds"
 """The defaults of `concord constraints mine`."""
 
 
-class _OverTime(Exception):  # noqa: N818
+class _OutOfTimeError(Exception):
     """Ends a judgement when no time is left for it."""
 
 
@@ -86,7 +86,7 @@ def rules_that_help(
 
     def look() -> None:
         if is_over(time.process_time() - started):
-            raise _OverTime
+            raise _OutOfTimeError
 
     miner = miner_named(METHOD)
     task = MiningTask(labels_of(documents), miner.settings(), seed=0)
@@ -100,7 +100,7 @@ def rules_that_help(
         made = AsTrained(chosen.trainer, trainer_named(chosen.trainer), chosen.settings, temperature)
         try:
             judgement = judged_beside(made, documents, holding, here, look)
-        except _OverTime:
+        except _OutOfTimeError:
             return None
         trials.add({name: [judgement.model_dump(mode="json"), time.process_time() - started]})
     report, cpu_seconds = trials.results[name]

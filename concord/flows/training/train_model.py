@@ -37,7 +37,6 @@ from concord.flows.training.tuning import (
 )
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, TrainingError
-from concord.schemas.labels import LabelError
 from concord.schemas.requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
@@ -49,7 +48,7 @@ from concord.schemas.train_report import (
     TemperatureReport,
     TrainReport,
 )
-from concord.workers.constraints.consistency import LabelConsistency
+from concord.workers.constraints.consistency import LabelConsistency, PairCounts
 from concord.workers.constraints.constraint_file import load_constraints
 from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
@@ -63,7 +62,7 @@ from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.temperature import TemperatureFit
-from concord.workers.learning.trainers.trainer import Iteration, Train, gold_of, labels_of
+from concord.workers.learning.trainers.trainer import Iteration, Train, without_new_labels
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
@@ -169,7 +168,9 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             losses: dict[int, float] = {}
             model = _fit(documents, request, choice.train, folder, "training", losses)
             untuned = choice.temperature or NOTHING_HELD_OUT, None
-            fit, tuned = untuned if parts is None else _tune(request, choice, *parts)
+            fit, tuned = (
+                untuned if parts is None else _tune(request, choice, *parts, pair_counts(documents, model.labels))
+            )
             calibration = temperature_report(fit)
             figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
             manifest = parse_manifest(folder / MANIFEST)
@@ -315,8 +316,7 @@ def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Doc
             f"{request.corpus}: {len(documents)} documents are too few to hold out {request.held_out_share:.0%} of them"
             "; give more, or --no-consistency"
         )
-    known = set(labels_of(inside).names)
-    outside = [document for document in held_out if known.issuperset(gold_of(document))]
+    outside = without_new_labels(held_out, inside)
     if not outside:
         raise TrainingError(
             f"{request.corpus}: the {len(held_out):,} documents held out all have labels that no other has; give more "
@@ -333,8 +333,9 @@ def _tune(
     choice: _ChosenSettings,
     inside: Sequence[Document],
     outside: Sequence[Document],
+    counted: Sequence[PairCounts],
 ) -> tuple[TemperatureFit, Tuned]:
-    """Temperature, and label consistency at it: costs from all of both, all else from those held out.
+    """Temperature, and label consistency at it: costs as ``counted`` on all documents, all else from those held out.
 
     Beside answers of a layer it has to be better beyond chance, as all that is added to them.
     """
@@ -342,13 +343,9 @@ def _tune(
         model = choice.tuning_model
         if model is None:
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
-        try:
-            fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
-            counted = pair_counts([*inside, *outside], model.labels)
-            own = tempered(model, fit.temperature)
-            return fit, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None)
-        except LabelError as error:
-            raise TrainingError(f"{request.corpus}: a label is too rare to hold documents out: {error}") from error
+        fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
+        own = tempered(model, fit.temperature)
+        return fit, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None)
 
 
 def _assumed(request: TrainJob, documents: Sequence[Document], model: Model, *, gold: bool) -> LabelConsistency | None:

@@ -25,7 +25,7 @@ scales.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -156,6 +156,14 @@ class PairCounts:
             self.subsequence + other.subsequence,
             self.unlabelled + other.unlabelled,
             self.fold_case,
+        )
+
+    def of_types(self, types: Sequence[str]) -> PairCounts:
+        """The counts of some of the types, in this order. Raises `ValueError` for a type that was not counted."""
+        places = np.array([self.types.index(name) for name in types], np.int64)
+        pairs = np.ix_(places, places)
+        return PairCounts(
+            tuple(types), self.exact[pairs], self.subsequence[pairs], self.unlabelled[places], self.fold_case
         )
 
     def exact_cost(self) -> Floats:

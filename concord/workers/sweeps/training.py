@@ -14,6 +14,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.sweep import Consistency
 from concord.workers.constraints.consistency import AS_PUBLISHED, LabelConsistency, PairCounts
 from concord.workers.learning.search.folds import LATER_SHARE, divided
+from concord.workers.learning.trainers.trainer import without_new_labels
 from concord.workers.learning.weights.consistency_scales import assumed_consistency, tune_scales
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model
@@ -102,11 +103,12 @@ def _scaled(job: TrainingJob, documents: Sequence[Document], labels: LabelSet) -
 
 
 def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document]]:
-    """Documents to learn from, and the last ones, to tune on, as `concord train` does it.
+    """Documents to learn from, and the last ones, to tune on, as `concord train` does it: without labels of their own.
 
     Raises `TrainingError` where either is none.
     """
-    inside, outside = divided(documents, LATER_SHARE, Validation.LATER)
+    inside, held_out = divided(documents, LATER_SHARE, Validation.LATER)
+    outside = without_new_labels(held_out, inside)
     if not inside or not outside:
         raise TrainingError(f"{len(documents)} documents are too few to tune constraints on a share of them")
     return inside, outside

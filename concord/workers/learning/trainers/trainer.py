@@ -109,6 +109,12 @@ def labels_of(documents: Sequence[Document], more: Iterable[str] = ()) -> LabelS
     return gold_label_set({*names, *more}, plain=plain)
 
 
+def without_new_labels(held_out: Sequence[Document], documents: Sequence[Document]) -> list[Document]:
+    """Those held out whose gold labels a model of the ``documents`` can have. Raises the errors of `labels_of`."""
+    known = set(labels_of(documents).names)
+    return [document for document in held_out if known.issuperset(gold_of(document))]
+
+
 @dataclass
 class TrainingCounts:
     """Counts and digest of the documents that a trainer has read so far.

@@ -72,11 +72,12 @@ def tune_scales(
 ) -> tuple[LabelConsistency, list[ScaleTrial]]:
     """The pair counts and scales with the best entity F1 on ``documents``, and all trials.
 
-    ``counted`` are the pair counts to choose from, such as those of words as written and of words with case folded. The
-    search first gives all families one scale, and takes the counts that are best so. From there it climbs: it tries
-    the neighbouring scales of each family and moves to the best, as long as that is better, or as good with smaller
-    scales. On newswire it tries a seventh of all combinations. With ``beyond_chance`` all families are off, unless what
-    it finds is better than that by the paired bootstrap over documents: for answers that must not get worse.
+    ``counted`` are the pair counts to choose from, such as those of words as written and of words with case folded;
+    they may be of more types than ``model`` has. The search first gives all families one scale, and takes the counts
+    that are best so. From there it climbs: it tries the neighbouring scales of each family and moves to the best, as
+    long as that is better, or as good with smaller scales. On newswire it tries a seventh of all combinations. With
+    ``beyond_chance`` all families are off, unless what it finds is better than that by the paired bootstrap over
+    documents: for answers that must not get worse.
 
     Scales are tried at temperature 1, and those that are returned are divided by the model's temperature, as its scores
     are: a temperature changes no answer.
@@ -88,7 +89,8 @@ def tune_scales(
     if not documents:
         raise ValueError("no held-out documents to tune the scales on")
     trials = list[ScaleTrial]()
-    searches = [_search(documents, model, counts, settings, seed, trials, progress) for counts in counted]
+    known = [counts.of_types(model.labels.types) for counts in counted]
+    searches = [_search(documents, model, counts, settings, seed, trials, progress) for counts in known]
     starts = [alike(scales, len(Scales._fields), search.worth) for search in searches]
     pairs, search, start = max(zip(counted, searches, starts, strict=True), key=lambda one: one[1].trial(one[2]).value)
     best, off = climb(start, scales, search.worth), tuple([0.0] * len(start))
