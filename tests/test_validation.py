@@ -212,8 +212,8 @@ COMMANDS = (("train",), ("codl",), ("constraints", "mine"), ("constraints", "wei
 
 def test_training_and_sweeps_tune_on_the_last_documents() -> None:
     assert TrainRequest(corpus="corpus", out="model").validation is LATER
-    documents = list(synthesize(10, seed=1, kind="citations"))
-    assert [ids(part) for part in parted(documents)] == [ids(documents[:8]), ids(documents[8:])]
+    documents = list(synthesize(20, seed=1, kind="citations"))
+    assert [ids(part) for part in parted(documents)] == [ids(documents[:16]), ids(documents[16:])]
 
 
 def test_the_option_is_the_same_everywhere() -> None:

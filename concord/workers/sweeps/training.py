@@ -109,8 +109,11 @@ def parted(documents: Sequence[Document]) -> tuple[list[Document], list[Document
     """
     inside, held_out = divided(documents, LATER_SHARE, Validation.LATER)
     outside = without_new_labels(held_out, inside)
-    if not inside or not outside:
-        raise TrainingError(f"{len(documents)} documents are too few to tune constraints on a share of them")
+    if not outside:
+        raise TrainingError(
+            f"of {len(documents):,} documents none can be held out to tune constraints on: they are too few, or the "
+            "last ones have labels that no other has"
+        )
     return inside, outside
 
 
