@@ -14,14 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+import concord.workers.corpus.fitting
 from concord.flows.cli.app import app
 from concord.schemas.errors import CorpusError, InputError
 from concord.workers.corpus.fitting import all_forms, check_form, form_of
 from concord.workers.corpus.ingestion import REJECTS_NAME, IngestReport, ingest
-from concord.workers.corpus.readers.reader import FileStart
+from concord.workers.corpus.readers.reader import FileStart, SourceForm
 from concord.workers.corpus.readers.registry import READERS
 from concord.workers.corpus.readers.unread_forms import UNREAD_FORMS
 from concord.workers.corpus.settings import ColumnsSettings, ParquetReaderSettings
+from concord.workers.parts import PartError
 from tests.support.made_forms import FOREIGN, UNREAD, MadeForm
 
 FORMS_OF_BYTES = {"a Parquet file", "a Parquet file with spans in a column", "a .spacy file", "a packed file"}
@@ -209,6 +211,16 @@ def test_each_form_is_one_readers_and_tried_in_an_order_of_its_own() -> None:
         assert own <= FORMS_OF_BYTES | {made.form for made in FOREIGN if name in made.readers or not made.readers}
         others = {form for other, entry in READERS.items() if other != name for form in entry.forms}
         assert set(entry.takes) <= others
+
+
+def test_a_form_that_cannot_be_told_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd = SourceForm("an odd file", 0, lambda start: bool(start.rows[0][7]))
+    monkeypatch.setattr(concord.workers.corpus.fitting, "UNREAD_FORMS", (odd,))
+    (tmp_path / "file").write_text("a b")
+    with pytest.raises(
+        PartError, match=r"file: whether it is an odd file cannot be told, .*: IndexError: .*; mend the"
+    ):
+        check_form("text", str(tmp_path / "file"), READERS["text"].settings())
 
 
 @every_form

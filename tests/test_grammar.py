@@ -204,6 +204,28 @@ def params(leaf: Leaf, words: list[str]) -> dict[str, Any]:
 
 
 @every
+def test_an_empty_value_is_refused_wherever_it_is_given(name: str, tmp_path: Path) -> None:
+    leaf, file = LEAVES[name], tmp_path / "options.yaml"
+    for field, option in leaf.command.options.items():
+        if option.is_flag:
+            continue
+        typed_name = option.opts[0]
+        ways = [[typed_name, ""], [f"{typed_name}="]]
+        if field not in (SET, CONFIG):
+            file.write_text(yaml.dump({field: [""] if option.multiple else ""}))
+            ways.append(["--config", str(file)])
+        for words in ways:
+            done = CliRunner().invoke(app, [*leaf.words, *words])
+            assert (done.exit_code, "is empty; give a value, or leave it out" in done.stderr) == (Exit.USAGE, True), (
+                words
+            )
+            place = field if words[0] == "--config" and words[1] else typed_name
+            assert f"{place}: " in done.stderr
+    if name in POSITIONAL:
+        assert "an argument: is empty" in CliRunner().invoke(app, [*leaf.words, ""]).stderr
+
+
+@every
 def test_a_file_says_what_the_command_line_says(name: str, tmp_path: Path) -> None:
     leaf, file = LEAVES[name], tmp_path / "options.yaml"
     given = given_for(leaf)

@@ -34,7 +34,7 @@ from concord.flows.inputs.request_fields import takes_fields
 from concord.flows.prefect.private_flow import PrivateFlow
 from concord.flows.reprocess import reprocess
 from concord.flows.watched import WATCHED, FlowError, Watched, flow_of, watched
-from concord.schemas.requests import DEFAULT_TRAINER, FlowRequest, LabelRequest, TrainRequest
+from concord.schemas.requests import DEFAULT_TRAINER, EMPTY_VALUE, FlowRequest, LabelRequest, TrainRequest
 from concord.schemas.settings import Settings
 from concord.workers.learning.search.progressive import LEAST_SAMPLE
 from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS
@@ -173,6 +173,18 @@ def test_descriptions_are_sentences_of_one_line(name: str) -> None:
         assert text[0].isupper(), path
         assert text.endswith("."), path
         assert "\n" not in text, path
+
+
+@every
+def test_an_empty_text_is_no_parameter(name: str) -> None:
+    request = known(name).request
+    for field, info in request.model_fields.items():
+        for value in ("", ("",)):
+            with pytest.raises(ValidationError) as raised:
+                request.of({field: value})
+            told = [one["msg"] for one in raised.value.errors() if one["loc"][0] == field]
+            if "str" in str(info.annotation):
+                assert told == [f"Value error, {EMPTY_VALUE}"]
 
 
 def test_a_request_gives_the_parameters_that_it_is_made_of() -> None:

@@ -258,7 +258,8 @@ def test_a_trainer_reads_the_table_that_its_features_read() -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of the user's own, with nothing in it."""
+    """A folder of the user's own, with nothing in it; networks are stand-ins."""
+    use_stubs(monkeypatch)
     monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -308,7 +309,7 @@ def test_what_cannot_have_a_name_is_one_line(tmp_path: Path) -> None:
     assert "no such file" in named("add", tmp_path / "none", "--name", "mine", "--kind", "vectors", code=Exit.INPUT)
     file = own_of(ResourceKind.GAZETTEERS, tmp_path / "file")
     assert "give another" in named("add", file, "--name", "glove", "--kind", "encoder", code=Exit.INPUT)
-    for name in ("", ".", "a b", "../c", "./v7.vec", "a/"):
+    for name in (".", "a b", "../c", "./v7.vec", "a/"):
         said = named("add", file, "--name", name, "--kind", "gazetteers", code=Exit.INPUT)
         assert "want letters and digits, with . _ - between them" in said
     named("add", file, "--name", "cities", "--kind", "gazetteers")
@@ -328,6 +329,15 @@ def test_what_training_cannot_read_gets_no_name(kind: ResourceKind, tmp_path: Pa
     for name in ("folder", "numbers"):
         said = named("add", tmp_path / name, "--name", "mine", "--kind", kind, code=Exit.INPUT)
         assert name in said.replace("\n", "")
+    assert not own_resources()
+
+
+@pytest.mark.usefixtures("home")
+def test_an_encoder_whose_network_cannot_run_gets_no_name(tmp_path: Path) -> None:
+    place = own_of(ResourceKind.ENCODER, tmp_path / "cut")
+    (place / "model.onnx").write_bytes((place / "model.onnx").read_bytes()[:-9])
+    said = named("add", place, "--name", "mine", "--kind", "encoder", code=Exit.INPUT)
+    assert f"{place}: model.onnx: cannot be read" in " ".join(said.split())
     assert not own_resources()
 
 
@@ -376,9 +386,9 @@ def test_an_own_resource_that_is_damaged_or_gone_is_named(kind: ResourceKind, tm
         (("--clusters", "minilm"), "no resource of clusters is called 'minilm'; there are"),
         (("--start-from", "m2"), "m2: no such file or folder, which start_from names; give one that is there\n"),
         (("--encoder", "minilm2"), "no resource of encoder is called 'minilm2'; did you mean 'minilm'?"),
-        (("--vectors", ""), "vectors: is empty; give a file or a name, or leave it out"),
-        (("--clusters", ""), "clusters: is empty; give a file or a name, or leave it out"),
-        (("--encoder", ""), "encoder: is empty; give a file or a name, or leave it out"),
+        (("--set", "vectors="), "vectors: is empty; give a file or a name, or leave it out"),
+        (("--set", "clusters="), "clusters: is empty; give a file or a name, or leave it out"),
+        (("--set", "encoder="), "encoder: is empty; give a file or a name, or leave it out"),
     ],
 )
 @pytest.mark.usefixtures("home")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 from pydantic.fields import FieldInfo
 
 from concord.schemas.codl import CodlSettings
@@ -42,6 +42,9 @@ SHARD_HELP = (
 )
 """Texts that several options share."""
 
+EMPTY_VALUE = "is empty; give a value, or leave it out"
+"""What is wrong with an empty text."""
+
 DEFAULT_CODL = CodlSettings()
 
 DEFAULT_TRAINER = "sgd"
@@ -55,6 +58,14 @@ CONTEXT = "context"
 
 class FlowRequest(Settings):
     """Base of requests. The fields of ``context``, which are Ray's and MLflow's, are parameters of a flow, too."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _has_text(cls, given: Any) -> Any:
+        """An empty path would be the folder in which the flow runs."""
+        if given == "" or (isinstance(given, list | tuple) and "" in given):
+            raise ValueError(EMPTY_VALUE)
+        return given
 
     @classmethod
     def fields(cls) -> dict[str, FieldInfo]:

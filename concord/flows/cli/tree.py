@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -19,6 +20,7 @@ from concord.flows.errors import ReportingError
 from concord.flows.inputs.given import name_of, pairs_of, read_mapping
 from concord.schemas.errors import UsageError
 from concord.schemas.names import nearest
+from concord.schemas.requests import EMPTY_VALUE
 
 F = TypeVar("F", bound=Callable[..., Any])
 Proposes = Callable[[Any], Sequence[str]]
@@ -164,6 +166,8 @@ class Command(TyperCommand):
 
         A setting may have an option of its own: ``--features`` is the same as ``--set features=``.
         """
+        with reported():
+            _check_given(args)
         rest: list[str] = super().parse_args(ctx, args)
         parameter = self.options.get(SET)
         if parameter is None or FROM_FILE not in ctx.meta:
@@ -176,6 +180,16 @@ class Command(TyperCommand):
             if value_source(ctx, self.options[name]) == "DEFAULT_MAP":
                 ctx.params[self.options[name].name] = self.options[name].default
         return rest
+
+
+def _check_given(words: Sequence[str]) -> None:
+    """Raises `UsageError` for an empty text: a script whose variable is not set would name the folder it is in."""
+    for before, word in pairwise(("", *words)):
+        option, is_joined, value = word.partition("=")
+        if not word:
+            raise UsageError(f"{before if before.startswith('-') else 'an argument'}: {EMPTY_VALUE}")
+        if option.startswith("--") and is_joined and not value:
+            raise UsageError(f"{option}: {EMPTY_VALUE}")
 
 
 def _place(parameter: Any) -> int:
@@ -316,4 +330,6 @@ def _value(option: TyperOption, given: Any, place: str) -> Any:
     values = given if isinstance(given, list) else [given]
     if not all(isinstance(value, str) for value in values) or (isinstance(given, list) and not option.multiple):
         raise UsageError(f"{place}: want {'a list' if option.multiple else 'one value'}")
+    if "" in values:
+        raise UsageError(f"{place}: {EMPTY_VALUE}")
     return values if option.multiple else given

@@ -11,7 +11,7 @@ from typing import Any
 
 from concord.schemas.columns import Notice
 from concord.schemas.document import Document
-from concord.schemas.errors import CorpusError, InputError
+from concord.schemas.errors import USERS_CODE_RAISES, CorpusError, InputError, error_line
 from concord.schemas.labels import OUTSIDE
 from concord.schemas.settings import ReaderSettings
 from concord.workers.corpus.readers.reader import (
@@ -32,9 +32,20 @@ TRIED = 20
 
 
 def form_of(path: Path) -> SourceForm | None:
-    """The form of a file; None for plain text, and for whatever could be several."""
+    """The form of a file; None for plain text, and for whatever could be several.
+
+    Raises `PartError` where the recogniser of a form, as another package may bring it, fails.
+    """
     start = FileStart(path)
-    return next((form for form in all_forms() if form.recognises(start)), None)
+    return next((form for form in all_forms() if _recognises(form, start)), None)
+
+
+def _recognises(form: SourceForm, start: FileStart) -> bool:
+    try:
+        return form.recognises(start)
+    except USERS_CODE_RAISES as error:
+        fault = f"whether it is {form} cannot be told, as the function that recognises it fails: {error_line(error)}"
+        raise PartError(f"{start.path}: {fault}; mend the package that brings it, or take it out") from error
 
 
 def all_forms() -> list[SourceForm]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from concord.schemas.document import Document
+from concord.schemas.document import Document, TokenizedText
 from concord.schemas.errors import TrainingError
 from concord.schemas.settings import TrainerSettings
 from concord.workers.features.clustering.vectors import read_vectors
@@ -29,6 +29,7 @@ from concord.workers.features.templates import (
 from concord.workers.features.word_vectors import WordVectors
 from concord.workers.learning.trainers.trainer import gold_of, labels_of
 from concord.workers.models.encoder import encoder_at
+from concord.workers.models.folder import ModelError
 from concord.workers.models.settings import FeatureSettings, SgdSettings, VectorSettings
 
 FEATURE_FILES = (*FeatureSettings.files, *VectorSettings.files)
@@ -85,10 +86,19 @@ def check_given(settings: TrainerSettings) -> None:
 def check_resource(kind: ResourceKind, path: str) -> None:
     """Raises what training would raise of a file or folder that is to have a name."""
     if kind is ResourceKind.ENCODER:
-        encoder_at(Path(path))
+        _check_encoder(Path(path))
     else:
         files = (path,) if kind is ResourceKind.GAZETTEERS else path
         features_of(SgdSettings.model_validate({"features": "core", kind: files}), [])
+
+
+def _check_encoder(folder: Path) -> None:
+    """Raises `ModelError` for an encoder that gives a word no state."""
+    encoder = encoder_at(folder)
+    try:
+        encoder.rows_of(TokenizedText.of_words(["a"]))
+    except ModelError as error:
+        raise ModelError(f"{folder}: {error}") from error
 
 
 def _check_there(option: str, value: str) -> None:
