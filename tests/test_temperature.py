@@ -35,7 +35,7 @@ from concord.workers.learning.trainers.temperature import (
 from concord.workers.learning.weights.unseen import Unseen
 from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
-from concord.workers.models.model import local_scores, temperature_of
+from concord.workers.models.model import costing, local_scores, temperature_of
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.settings import SgdSettings
 from tests.support.made_tracking import untracked
@@ -200,7 +200,7 @@ def test_training_keeps_a_temperature_that_all_scores_are_divided_by(tmp_path: P
     assert f"temperature {calibration.temperature:.4g}; held-out" in calibration.line
     batch = Batch.of(noisy(4, 9))
     wanted = model.potentials(batch).at(calibration.temperature)
-    assert local_scores(model, batch).potentials.unary.tobytes() == wanted.unary.tobytes()
+    assert local_scores(costing(model, 0.0), batch).potentials.unary.tobytes() == wanted.unary.tobytes()
     assert trained(tmp_path / "again", noisy(120, 1), held_out_share=0.75).model_digest == report.model_digest
 
 

@@ -75,6 +75,12 @@ class Potentials:
         """The same potentials divided by a temperature above 0."""
         return Potentials(self.unary / temperature, self.transition / temperature, self.sentence_starts)
 
+    def costing(self, label: int, nats: float) -> Potentials:
+        """The same potentials, in which every token with a label scores ``nats`` less."""
+        unary = self.unary.copy()
+        unary[:, label] -= nats
+        return Potentials(unary, self.transition, self.sentence_starts)
+
     def restricted(self, allowed: NDArray[np.bool_]) -> Potentials:
         """The same potentials with −inf for all labels but the ``allowed`` (N, L)."""
         return Potentials(np.where(allowed, self.unary, -np.inf), self.transition, self.sentence_starts)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats, Floats1d, Ids1d, Ids2d, Ints1d, Mask1d
 from concord.schemas.decoded import Decoded, Improvement, Score, Status
-from concord.schemas.labels import Labels, LabelSet, Spans
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet, Spans
 from concord.schemas.potentials import Potentials
 
 ANY = -1
@@ -346,6 +346,8 @@ class Problem:
 
     ``potentials`` already hold the label set's legality as −inf. Engines read arrays and never
     learn which template made a row.
+
+    - ``outside_cost``: nats by which ``potentials`` hold a token outside of entities to be less likely than it is.
     """
 
     potentials: Potentials
@@ -353,9 +355,17 @@ class Problem:
     constraint_names: tuple[str, ...] = ()
     rows: LinearRows = field(default_factory=LinearRows.none)
     agreements: tuple[SpanAgreement, ...] = ()
+    outside_cost: float = 0.0
 
     def __len__(self) -> int:
         return len(self.potentials)
+
+    @property
+    def likelihoods(self) -> Potentials:
+        """The potentials without the outside cost: those of what is likely, by which probabilities are told."""
+        if self.outside_cost == 0.0:
+            return self.potentials
+        return self.potentials.costing(self.labels.index[OUTSIDE], -self.outside_cost)
 
     @cached_property
     def key_tables(self) -> KeyTables:

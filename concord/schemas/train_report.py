@@ -167,6 +167,28 @@ class TemperatureReport(Report):
         return f"temperature {self.temperature:.4g}{why}{figures}"
 
 
+class OutsideCostReport(Report):
+    """What a token outside of entities costs, learned on documents that the model has not seen.
+
+    - ``cost``: nats, before temperature; 0 where ``kept_for`` says why.
+    - ``f1_without``, ``f1``: F1 of the entities in the model's best labels on these documents, without it and with it;
+      null where it was not judged, or is not kept.
+    """
+
+    cost: float
+    kept_for: str | None
+    f1_without: float | None
+    f1: float | None
+
+    @property
+    def line(self) -> str:
+        """The cost and what it gives, or why there is none."""
+        if self.f1 is None:
+            return f"outside cost 0 ({self.kept_for})"
+        gain = f"held-out F1 {self.f1_without:.2%} → {self.f1:.2%}"
+        return f"outside cost {self.cost:.4g} nats, so that more entities are named: {gain}"
+
+
 class LayersReport(Report):
     """Ways to use layers (taggers' answers), judged on documents that nothing was learned from; figures are fractions.
 
@@ -285,6 +307,7 @@ class TrainReport(Report):
     - ``search``: how the model was chosen; null if it was not.
     - ``samples``: samples of wrapped progressive sampling.
     - ``calibration``: the model's temperature.
+    - ``outside_cost``: what a token outside of entities costs.
     - ``consistency``: label consistency, tuned on the held-out part; null if it was not.
     - ``layers``: ways to use layers of the corpus; null if no layer was asked for.
     - ``taggers``: what is known of taggers; null for a trainer that reads gold labels.
@@ -303,6 +326,7 @@ class TrainReport(Report):
     search: SearchReport | None = None
     samples: tuple[SampleRow, ...] = ()
     calibration: TemperatureReport
+    outside_cost: OutsideCostReport
     consistency: ConsistencyReport | None
     layers: LayersReport | None = None
     taggers: TaggersReport | None = None
@@ -336,6 +360,7 @@ class TrainReport(Report):
         if self.taggers is not None:
             yield from self.taggers.lines()
         yield Remark(self.calibration.line)
+        yield Remark(self.outside_cost.line)
         if self.consistency is not None:
             yield Remark(self.consistency.line("held-out F1"))
         rows = [row("labels", f"{self.labels:,}"), row("MLflow run", self.mlflow_run)]

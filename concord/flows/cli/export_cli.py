@@ -36,10 +36,13 @@ def export_crfsuite(
 
     written = export_model(model, out)
     attributes, labels = len(written.weights.start) - 1, int((~written.missing).sum())
+    cost = written.outside_cost
     if as_json:
-        print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out)}))
+        print_json(json.dumps({"attributes": attributes, "labels": labels, "out": str(out), "without_cost": cost}))
         return
     show(f"{out}: {attributes:,} attributes, {labels} labels")
+    if cost:
+        show(f"CRFsuite has no outside cost: without the model's {cost:.4g} nats it names fewer entities")
 
 
 @app.command(

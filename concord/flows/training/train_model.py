@@ -29,7 +29,10 @@ from concord.flows.training.progressive import choose, search_of, track
 from concord.flows.training.trial_file import TrialFile, forget
 from concord.flows.training.tuning import (
     Tuned,
+    learn_outside_cost,
     learn_temperature,
+    outside_cost_figures,
+    outside_cost_report,
     pair_counts,
     temperature_figures,
     temperature_report,
@@ -45,7 +48,6 @@ from concord.schemas.train_report import (
     SampleRow,
     SearchReport,
     TaggersReport,
-    TemperatureReport,
     TrainReport,
 )
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts
@@ -58,6 +60,7 @@ from concord.workers.features.resources import licences_of
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
+from concord.workers.learning.trainers.outside_cost import OutsideCostFit
 from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
@@ -66,13 +69,32 @@ from concord.workers.learning.trainers.trainer import Iteration, Train, without_
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
-from concord.workers.models.model import Model, tempered
+from concord.workers.models.model import Model, costing, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.files import staged, write_whole
 from concord.workers.storage.scratch import scratch_folder
 
-NOTHING_HELD_OUT = TemperatureFit(1.0, 0, kept_for="no documents with gold labels are held out to learn one")
+NO_DOCUMENTS = "no documents with gold labels are held out to learn one"
+
+
+class _TunedParts(NamedTuple):
+    """What is learned on documents that a model has not seen.
+
+    - ``consistency``: label consistency; None where it is not asked for.
+    """
+
+    temperature: TemperatureFit
+    outside_cost: OutsideCostFit
+    consistency: Tuned | None = None
+
+
+NOTHING_HELD_OUT = _TunedParts(
+    TemperatureFit(1.0, 0, kept_for=NO_DOCUMENTS), OutsideCostFit(0.0, kept_for=NO_DOCUMENTS)
+)
+
+
+UNCHANGED = "the answers of a layer, or weights learned under constraints, stay as they are"
 
 
 class TrainJob(TrainRequest):
@@ -167,15 +189,20 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
         with staged(out) as folder:
             losses: dict[int, float] = {}
             model = _fit(documents, request, choice.train, folder, "training", losses)
-            untuned = choice.temperature or NOTHING_HELD_OUT, None
-            fit, tuned = (
-                untuned if parts is None else _tune(request, choice, *parts, pair_counts(documents, model.labels))
+            tuned = _untuned(choice)
+            if parts is not None:
+                tuned = _tune(request, choice, *parts, pair_counts(documents, model.labels))
+            figures = temperature_figures(temperature_report(tuned.temperature)) | outside_cost_figures(
+                tuned.outside_cost
             )
-            calibration = temperature_report(fit)
-            figures = temperature_figures(calibration) | ({} if tuned is None else tuned.figures)
+            figures |= {} if tuned.consistency is None else tuned.consistency.figures
             manifest = parse_manifest(folder / MANIFEST)
             metrics = manifest.figures | {"rejected": rejected} | figures
-            consistency = tuned.consistency if tuned is not None else _assumed(request, documents, model, gold=gold)
+            consistency = (
+                _assumed(request, documents, model, gold=gold)
+                if tuned.consistency is None
+                else tuned.consistency.consistency
+            )
             extras: dict[str, Any] = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
             named = {option: request.settings.places([option]) for option in request.settings.files}
             if licences := licences_of(named):
@@ -190,7 +217,8 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
                 extras=extras,
                 files=() if choice.rules is None else (CONSTRAINTS_FILE,),
                 tokenizer=tokenizer,
-                temperature=fit.temperature,
+                temperature=tuned.temperature.temperature,
+                outside_cost=tuned.outside_cost.cost,
             )
         forget(out)
         try:
@@ -204,9 +232,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             raise TrackingError(f"the model is in {out}, but {error}") from None
         seconds = time.monotonic() - started
         columns = tuple(name for name in model.columns if name != TOKENS)
-        return _report(
-            request, manifest, rejected, choice, calibration, tuned, run, registered, columns=columns, seconds=seconds
-        )
+        return _report(request, manifest, rejected, choice, tuned, run, registered, columns=columns, seconds=seconds)
 
 
 def _read(request: TrainJob, shards: Sequence[Shard]) -> tuple[list[Document], int]:
@@ -328,24 +354,34 @@ def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Doc
     return inside, outside
 
 
+def _untuned(choice: _ChosenSettings) -> _TunedParts:
+    """What is known where nothing is held out: the temperature that the choice has learned, if it has."""
+    return NOTHING_HELD_OUT._replace(temperature=choice.temperature or NOTHING_HELD_OUT.temperature)
+
+
 def _tune(
     request: TrainJob,
     choice: _ChosenSettings,
     inside: Sequence[Document],
     outside: Sequence[Document],
     counted: Sequence[PairCounts],
-) -> tuple[TemperatureFit, Tuned]:
-    """Temperature, and label consistency at it: costs as ``counted`` on all documents, all else from those held out.
+) -> _TunedParts:
+    """Temperature, the outside cost at it, and label consistency beside both: its costs as ``counted`` on all
+    documents, all else from those held out.
 
-    Beside answers of a layer it has to be better beyond chance, as all that is added to them.
+    Answers of a layer stay as they are, but where label consistency is better beyond chance, as all that is added to
+    them. A model that learned under constraints keeps its scores.
     """
     with scratch_folder() as folder:
         model = choice.tuning_model
         if model is None:
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
-        own = tempered(model, fit.temperature)
-        return fit, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None)
+        own, cost = tempered(model, fit.temperature), OutsideCostFit(0.0, kept_for=UNCHANGED)
+        if choice.answers is None and request.settings.learning == "l":
+            cost = learn_outside_cost(outside, own)
+        own = costing(own, cost.cost)
+        return _TunedParts(fit, cost, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None))
 
 
 def _assumed(request: TrainJob, documents: Sequence[Document], model: Model, *, gold: bool) -> LabelConsistency | None:
@@ -412,8 +448,7 @@ def _report(
     manifest: Manifest,
     rejected: int,
     choice: _ChosenSettings,
-    calibration: TemperatureReport,
-    tuned: Tuned | None,
+    tuned: _TunedParts,
     run: Run,
     registered: Registered | None,
     *,
@@ -431,8 +466,9 @@ def _report(
         remarks=tuple(trainer_named(request.trainer).remarks(manifest.figures)),
         search=choice.search,
         samples=tuple(choice.samples),
-        calibration=calibration,
-        consistency=None if tuned is None else tuned.report,
+        calibration=temperature_report(tuned.temperature),
+        outside_cost=outside_cost_report(tuned.outside_cost),
+        consistency=None if tuned.consistency is None else tuned.consistency.report,
         layers=None if choice.layers is None else _layers_report(choice.layers),
         taggers=None if trainer_named(request.trainer).gold else _taggers_report(manifest),
         seconds=round(seconds, 3),

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from concord.flows.screen.progress import meter, say
 from concord.schemas.document import Document
 from concord.schemas.labels import LabelSet
-from concord.schemas.train_report import ConsistencyReport, TemperatureReport
+from concord.schemas.train_report import ConsistencyReport, OutsideCostReport, TemperatureReport
 from concord.workers.constraints.consistency import LabelConsistency, PairCounts, Scales
+from concord.workers.learning.trainers.outside_cost import OutsideCostFit, fit_outside_cost
 from concord.workers.learning.trainers.temperature import TemperatureFit, fit_temperature
 from concord.workers.learning.weights.consistency_scales import ScaleTrial, tune_scales
 from concord.workers.models.model import Model
@@ -64,6 +65,12 @@ def learn_temperature(documents: Sequence[Document], model: Model, learning: str
         return fit_temperature(documents, model)
 
 
+def learn_outside_cost(documents: Sequence[Document], model: Model) -> OutsideCostFit:
+    """The outside cost of a model by documents that it has not seen; see `fit_outside_cost`."""
+    with meter("learning the outside cost", None):
+        return fit_outside_cost(documents, model)
+
+
 def temperature_report(fit: TemperatureFit) -> TemperatureReport:
     """A learned temperature for a report."""
     before, after = fit.before, fit.after
@@ -82,6 +89,19 @@ def temperature_figures(report: TemperatureReport) -> dict[str, float]:
     """Figures of a temperature for MLflow and the manifest; none where none was learned."""
     names = set() if report.error is None else {"temperature", "error_before", "error", "loss_before", "loss"}
     return {f"calibration/{name}": value for name, value in report.model_dump(include=names).items()}
+
+
+def outside_cost_report(fit: OutsideCostFit) -> OutsideCostReport:
+    """A learned outside cost for a report."""
+    return OutsideCostReport(cost=fit.cost, kept_for=fit.kept_for or None, f1_without=fit.f1_without, f1=fit.f1)
+
+
+def outside_cost_figures(fit: OutsideCostFit) -> dict[str, float]:
+    """Figures of an outside cost for MLflow and the manifest; none where there is none."""
+    if fit.f1_without is None or fit.f1 is None:
+        return {}
+    figures = {"nats": fit.cost, "f1_without": fit.f1_without, "f1": fit.f1}
+    return {f"outside_cost/{name}": value for name, value in figures.items()}
 
 
 def pair_counts(documents: Sequence[Document], labels: LabelSet) -> list[PairCounts]:

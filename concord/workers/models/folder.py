@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from concord.schemas.distribution import DISTRIBUTION
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind
-from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.labels import OUTSIDE, LabelSet, Scheme
 from concord.schemas.settings import TOKENIZER, Settings
 from concord.workers.storage.files import write_whole
 from concord.workers.storage.folder_kinds import MANIFEST as MANIFEST
@@ -51,6 +51,8 @@ class Manifest(BaseModel):
     - ``training``: counts of the training data, and figures of the trainer's own.
     - ``temperature``: number by which all scores are divided, see `workers.learning.trainers.temperature`; a folder at
       1 does not name it.
+    - ``outside_cost``: nats that a token outside of entities costs, before temperature, see
+      `workers.learning.trainers.outside_cost`; a folder at 0 does not name it.
     - ``tokenizer``: tokenizer of raw text, NAME==VERSION; the one of the training corpus if that was text. None: the
       default.
     - ``files``: SHA-256 of each file by name.
@@ -73,6 +75,7 @@ class Manifest(BaseModel):
     versions: dict[str, str]
     training: dict[str, Any]
     temperature: float = Field(1.0, ge=0.01, le=100, exclude_if=lambda temperature: temperature == 1.0)
+    outside_cost: float = Field(0.0, ge=0.0, le=100, exclude_if=lambda cost: cost == 0.0)
     tokenizer: str | None = Field(None, pattern=TOKENIZER)
     files: dict[str, str]
     metrics: dict[str, Any] = Field(default_factory=dict)
@@ -84,6 +87,8 @@ class Manifest(BaseModel):
         complete = self.label_set if self.scheme is Scheme.PLAIN else LabelSet.infer(self.labels)
         if set(self.label_set.names) != set(complete.names):
             raise ValueError(f"labels {', '.join(self.labels)} are not O, and B- and I- of each type")
+        if self.outside_cost and OUTSIDE not in self.labels:
+            raise ValueError(f"outside_cost is {self.outside_cost}, and no label is {OUTSIDE}")
         return self
 
     @property
@@ -99,7 +104,7 @@ class Manifest(BaseModel):
     @property
     def digest(self) -> str:
         """Hex digest of all that decides the scores: the fields that are named here."""
-        decisive = {"kind", "version", "labels", "scheme", "templates", "temperature", "files"}
+        decisive = {"kind", "version", "labels", "scheme", "templates", "temperature", "outside_cost", "files"}
         return hashlib.sha256(self.model_dump_json(include=decisive).encode()).hexdigest()
 
 
@@ -210,9 +215,10 @@ def update_manifest(
     files: Sequence[str] = (),
     tokenizer: str | None = None,
     temperature: float | None = None,
+    outside_cost: float | None = None,
 ) -> Manifest:
-    """Adds metrics, extras, files of the folder, a tokenizer and a temperature to a saved model; those of the same name
-    are replaced.
+    """Adds metrics, extras, files of the folder, a tokenizer, a temperature and an outside cost to a saved model; those
+    of the same name are replaced.
 
     Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
@@ -223,4 +229,5 @@ def update_manifest(
         "files": manifest.files | {name: file_digest(folder / name) for name in files},
     }
     added |= {"tokenizer": tokenizer or manifest.tokenizer, "temperature": temperature or manifest.temperature}
+    added["outside_cost"] = manifest.outside_cost if outside_cost is None else outside_cost
     return write_manifest(folder, manifest.model_copy(update=added))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from concord.schemas.arrays import Floats
 from concord.schemas.document import Batch, Document, ScoreColumn
-from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import LinearRows, Problem
 from concord.workers.constraints.constraint_set import ConstraintSet, build_problems
@@ -100,31 +100,57 @@ class HasTemperature(Protocol):
         ...
 
 
+@runtime_checkable
+class HasOutsideCost(Protocol):
+    """Optional part of a model: nats, before temperature, that a token outside of entities costs in `local_scores`."""
+
+    @property
+    def outside_cost(self) -> float:
+        """The cost; 0 leaves scores as they are."""
+        ...
+
+    def costing(self, outside_cost: float) -> Self:
+        """The same model with another cost."""
+        ...
+
+
 class LocalScores(NamedTuple):
     """Local scores of a batch of D documents.
 
-    - ``potentials``: unary and transition scores.
+    - ``potentials``: unary and transition scores, outside cost included.
     - ``rows`` (D,): rows of the model's own for each document; None for most models.
+    - ``outside_cost``: nats that a token outside of entities costs.
     """
 
     potentials: Potentials
     rows: Sequence[LinearRows] | None = None
+    outside_cost: float = 0.0
 
     def document(self, batch: Batch, i: int) -> LocalScores:
         """Local scores of document i of the batch."""
         start, end = int(batch.doc_starts[i]), int(batch.doc_starts[i + 1])
-        return LocalScores(self.potentials.part(start, end), None if self.rows is None else self.rows[i : i + 1])
+        rows = None if self.rows is None else self.rows[i : i + 1]
+        return self._replace(potentials=self.potentials.part(start, end), rows=rows)
 
     def at(self, temperature: float) -> LocalScores:
         """The scores divided by a temperature. Labellings keep their order."""
         if temperature == 1.0:
             return self
         rows = self.rows and [replace(own, weight=own.weight / temperature) for own in self.rows]
-        return LocalScores(self.potentials.at(temperature), rows)
+        return LocalScores(self.potentials.at(temperature), rows, self.outside_cost / temperature)
+
+    def costing(self, outside_cost: float, labels: LabelSet) -> LocalScores:
+        """The scores, in which a token outside of entities costs so many nats."""
+        if outside_cost == 0.0:
+            return self
+        potentials = self.potentials.costing(labels.index[OUTSIDE], outside_cost)
+        return self._replace(potentials=potentials, outside_cost=self.outside_cost + outside_cost)
 
     def problems(self, batch: Batch, labels: LabelSet, constraints: ConstraintSet) -> Iterator[Problem]:
         """The ground problem of each document of the batch, in order; see `build_problems`."""
         problems = build_problems(batch, self.potentials, labels, constraints)
+        if self.outside_cost:
+            problems = (replace(problem, outside_cost=self.outside_cost) for problem in problems)
         if self.rows is None:
             return problems
         return (problem.with_own_rows(own) for problem, own in zip(problems, self.rows, strict=True))
@@ -161,17 +187,22 @@ class Model(Protocol):
         ...
 
     def potentials(self, batch: Batch) -> Potentials:
-        """Local scores of a whole batch: unary (N, L), nats, without legality and temperature.
+        """Local scores of a whole batch: unary (N, L), nats, without legality, outside cost and temperature.
 
-        `local_scores` brings the temperature. `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
+        `local_scores` brings the latter two. `Potentials.part` cuts out a document, `Potentials.legal` adds legality.
         """
         ...
 
 
 def local_scores(model: Model, batch: Batch) -> LocalScores:
-    """Potentials of a batch at the model's temperature, with rows of the model's own if it brings any."""
+    """Potentials of a batch at the model's outside cost and temperature, with the rows that it brings, if any."""
     scores = model.scores(batch) if isinstance(model, BringsRows) else LocalScores(model.potentials(batch))
-    return scores.at(temperature_of(model))
+    return at_settings_of(model, scores)
+
+
+def at_settings_of(model: Model, scores: LocalScores) -> LocalScores:
+    """Scores as the model has learned them, with its outside cost and at its temperature."""
+    return scores.costing(outside_cost_of(model), model.labels).at(temperature_of(model))
 
 
 def temperature_of(model: Model) -> float:
@@ -179,14 +210,25 @@ def temperature_of(model: Model) -> float:
     return model.temperature if isinstance(model, HasTemperature) else 1.0
 
 
+def outside_cost_of(model: Model) -> float:
+    """Nats, before temperature, that a token outside of entities costs; 0 for a model that has no such cost."""
+    return model.outside_cost if isinstance(model, HasOutsideCost) else 0.0
+
+
 def tempered(model: Model, temperature: float) -> Model:
     """The model at another temperature; one that has none stays as it is."""
     return model.at(temperature) if isinstance(model, HasTemperature) else model
 
 
+def costing(model: Model, outside_cost: float) -> Model:
+    """The model at another outside cost; one that has none stays as it is."""
+    return model.costing(outside_cost) if isinstance(model, HasOutsideCost) else model
+
+
 def viterbi_labels(model: Model, batch: Batch) -> Labels:
     """(N,) Viterbi labels of a batch, ids of the model's label set: the best legal ones, under no constraints."""
-    return viterbi(model.potentials(batch).legal(model.labels))
+    scores = LocalScores(model.potentials(batch)).costing(outside_cost_of(model), model.labels)
+    return viterbi(scores.potentials.legal(model.labels))
 
 
 def text_tokenizer(model: Model) -> OwnTokenizer | None:

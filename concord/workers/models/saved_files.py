@@ -41,11 +41,23 @@ class FolderModel:
         """See `HasTemperature`."""
         return self.manifest.temperature
 
+    @property
+    def outside_cost(self) -> float:
+        """See `HasOutsideCost`."""
+        return self.manifest.outside_cost
+
     def at(self, temperature: float) -> Self:
         """See `HasTemperature`; the two share what they have computed before temperature."""
+        return self._with(temperature=temperature)
+
+    def costing(self, outside_cost: float) -> Self:
+        """See `HasOutsideCost`; the two share what they have computed before."""
+        return self._with(outside_cost=outside_cost)
+
+    def _with(self, **settings: float) -> Self:
         other = object.__new__(type(self))
         kept = {name: value for name, value in vars(self).items() if name != "digest"}
-        vars(other).update(kept, manifest=self.manifest.model_copy(update={"temperature": temperature}))
+        vars(other).update(kept, manifest=self.manifest.model_copy(update=settings))
         return other
 
     def __getstate__(self) -> dict[str, Any]:

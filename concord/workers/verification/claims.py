@@ -321,7 +321,7 @@ def _check_confidence(row: Row, problem: Problem, promises: Promises, labels: La
     kind = promises.settings.confidence
     if kind == "none":
         return
-    probabilities = span_probabilities(problem.potentials, problem.labels, spans).tolist()
+    probabilities = span_probabilities(problem.likelihoods, problem.labels, spans).tolist()
     for place, (one, other) in enumerate(zip(_one_each(row, PROBABILITY, len(spans)), probabilities, strict=True)):
         right = one is None if math.isnan(other) else _same(one, other)
         _require(right, PROBABILITY, f"of entity {place} is {other!r}, not {one!r}")

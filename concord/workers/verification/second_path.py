@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from concord.schemas.document import Batch
@@ -15,7 +16,7 @@ from concord.schemas.potentials import Potentials
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.crfsuite import CrfsuiteModel
 from concord.workers.models.hmm import HmmModel
-from concord.workers.models.model import LocalScores, Model, local_scores, temperature_of
+from concord.workers.models.model import LocalScores, Model, at_settings_of, local_scores
 from concord.workers.models.scores import ScoresModel
 from concord.workers.verification.plain_crf import plain_potentials
 
@@ -44,19 +45,21 @@ class SecondPath(NamedTuple):
 
 def second_path(model: Model) -> SecondPath:
     """The second path of a model; if there is none, its own code, which is then trusted."""
-    temperature = temperature_of(model)
+    settings = partial(at_settings_of, model)
     if isinstance(model, CrfModel):
-        return _of_potentials(plain_potentials(model), temperature)
+        return _of_potentials(plain_potentials(model), settings)
     if isinstance(model, CrfsuiteModel):
         plain = replace(model, functions=model.functions.model_copy(update={"departure": NO_TABLES}))
-        return _of_potentials(plain.potentials, temperature, f"the features of {model.functions.features.name}")
+        return _of_potentials(plain.potentials, settings, f"the features of {model.functions.features.name}")
     if isinstance(model, ScoresModel):
-        return _of_potentials(model.potentials, temperature, "the scores in the corpus")
+        return _of_potentials(model.potentials, settings, "the scores in the corpus")
     if isinstance(model, HmmModel):
-        return _of_potentials(model.potentials, temperature)  # numpy alone
+        return _of_potentials(model.potentials, settings)  # numpy alone
     name = type(model).__name__
     return SecondPath(lambda batch: local_scores(model, batch), (f"the scores that {name} computes, compiled",))
 
 
-def _of_potentials(potentials: Callable[[Batch], Potentials], temperature: float, *trusted: str) -> SecondPath:
-    return SecondPath(lambda batch: LocalScores(potentials(batch)).at(temperature), trusted)
+def _of_potentials(
+    potentials: Callable[[Batch], Potentials], settings: Callable[[LocalScores], LocalScores], *trusted: str
+) -> SecondPath:
+    return SecondPath(lambda batch: settings(LocalScores(potentials(batch))), trusted)

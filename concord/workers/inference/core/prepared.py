@@ -5,7 +5,7 @@ An engine that runs another engine, or calls a relaxation, passes its `Prepared`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
@@ -33,7 +33,7 @@ class Prepared(Problem):
         """The problem as a `Prepared` one; the same object if it is one already."""
         if isinstance(problem, Prepared):
             return problem
-        return cls(problem.potentials, problem.labels, problem.constraint_names, problem.rows, problem.agreements)
+        return cls(**{part.name: getattr(problem, part.name) for part in fields(Problem)})
 
     def with_rows(self, rows: LinearRows) -> Prepared:
         """The same document with other rows; keeps what was derived from its chain and labels alone."""

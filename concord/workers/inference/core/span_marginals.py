@@ -27,7 +27,7 @@ from concord.workers.inference.core.recursion import edge_place, sentence_bounds
 
 def span_marginals(problem: Prepared, spans: Spans) -> Floats:
     """(M,) the probability of each span under the local scores alone; NaN in a sentence without possible labelling."""
-    p = problem.potentials
+    p = problem.likelihoods
     messages = sum_messages(p)
     mass = np.full(len(spans), -np.inf)
     for first in problem.labels.first_labels.T:

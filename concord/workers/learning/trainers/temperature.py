@@ -32,7 +32,7 @@ from concord.workers.inference.core.recursion import sentence_bounds
 from concord.workers.inference.core.span_marginals import span_marginals
 from concord.workers.learning.search.climbing import SettingsPoint, climb
 from concord.workers.learning.trainers.trainer import gold_of
-from concord.workers.models.model import BringsRows, HasTemperature, Model, local_scores, temperature_of
+from concord.workers.models.model import BringsRows, HasTemperature, Model, costing, local_scores, temperature_of
 
 TEMPERATURES = tuple(float(f"{2.0 ** (step / 4):.4g}") for step in range(-16, 25))
 """Temperatures tried, as multiples of the present one: steps of a fifth, within which the loss hardly changes."""
@@ -67,7 +67,7 @@ def fit_temperature(documents: Sequence[Document], model: Model) -> TemperatureF
     present = temperature_of(model)
     if isinstance(model, BringsRows) or not isinstance(model, HasTemperature):
         return TemperatureFit(present, 0, kept_for="the scores are no potentials of a chain")
-    fit = fit_to(GoldScores.of(documents, model))
+    fit = fit_to(GoldScores.of(documents, costing(model, 0.0)))
     return fit._replace(temperature=float(f"{present * fit.temperature:.4g}"))
 
 
