@@ -9,8 +9,8 @@ from concord.flows.commands.calibrating import calibrate_model
 from concord.flows.inputs.in_python import several, speaks_python
 from concord.flows.inputs.options import validated
 from concord.flows.inputs.request_fields import takes_fields
+from concord.schemas.learning_requests import TrainRequest
 from concord.schemas.reports import CalibrationReport
-from concord.schemas.requests import TrainRequest
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import takes_several
 from concord.schemas.train_report import TrainReport

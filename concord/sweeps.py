@@ -14,7 +14,7 @@ from concord.flows.cli.sweep_tables import shown_lines, shown_table
 from concord.flows.commands.sweeps import show_sweep
 from concord.flows.inputs.in_python import speaks_python
 from concord.flows.inputs.request_fields import takes_fields
-from concord.schemas.requests import SweepRequest
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.shown import blocks_html
 from concord.schemas.sweep import CellRow, CellState, SweepReport
 from concord.workers.sweeps.results import Store

@@ -63,6 +63,7 @@ OUT = {
     "schemas/labelled.py": "what `concord label` answers",
     "schemas/reports.py": "what flows answer",
     "schemas/gains.py": "compares figures of labellings",
+    "schemas/learning_requests.py": "what flows that learn are asked for",
     "schemas/requests.py": "what flows are asked for; what decides an answer is in the settings, which are in the key",
     "schemas/run_context.py": "the addresses of Ray and MLflow",
     "schemas/challenge.py": "what `concord` answers about a challenger",

@@ -44,8 +44,8 @@ from concord.schemas.columns import PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import Labels
+from concord.schemas.learning_requests import CodlRequest
 from concord.schemas.potentials import Potentials
-from concord.schemas.requests import CodlRequest
 from concord.schemas.run import RunSettings
 from concord.workers.constraints.constraint_file import parse_constraints
 from concord.workers.constraints.declared_weights import declared_weights

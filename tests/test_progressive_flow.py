@@ -23,7 +23,7 @@ from concord.flows.training.progressive import TRIALS_TABLE, choose, search_of
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.flows.training.trial_file import TRIALS_END, TrialFile
 from concord.schemas.errors import ShardsError, TrainingError
-from concord.schemas.requests import TrainingEffort
+from concord.schemas.learning_requests import TrainingEffort
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.train_report import SampleRow, TrainReport, samples_table
 from concord.workers.corpus.ingestion import write_corpus

@@ -145,7 +145,7 @@ def test_all_reports_are_of_one_base() -> None:
     assert len(kinds) == len(EVERY) > 60
     answers = {name for name in kinds if name.endswith(("Report", "Plan")) or name in ("Explanation", "LabelledText")}
     parts = {"OptionReport", "EntryReport", "EngineReport", "ShardReport", "MeasureReport", "ConsistencyReport"}
-    parts |= {"LayersReport", "RulesReport", "SearchReport", "TemperatureReport"}
+    parts |= {"LayersReport", "RulesReport", "SearchReport", "TemperatureReport", "OutsideCostReport"}
     assert answers - {kind.__name__ for kind in SAYING} == parts
 
 

@@ -30,7 +30,7 @@ from concord.flows.sweeping.sweep_schedule import Schedule
 from concord.flows.work.done import Done
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError, UsageError
-from concord.schemas.requests import SweepRequest
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.run_context import RunContext
 from concord.schemas.settings import Validation

@@ -18,7 +18,7 @@ from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import CorpusError, TrainingError
 from concord.schemas.labels import LabelSet
 from concord.schemas.layers import NO_ANSWER, layer_columns, types_under
-from concord.schemas.requests import TrainingEffort
+from concord.schemas.learning_requests import TrainingEffort
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers import taggers

@@ -33,7 +33,7 @@ from concord.flows.training.tuning import tune_consistency
 from concord.schemas.blocks import Table
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import CorpusError, TrainingError
-from concord.schemas.requests import TrainRequest
+from concord.schemas.learning_requests import TrainRequest
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, TrainReport
 from concord.workers.constraints.constraint_file import load_constraints

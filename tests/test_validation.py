@@ -22,7 +22,7 @@ from concord.flows.cli.failures import Exit
 from concord.flows.training.codl_tuning import choose_gamma
 from concord.schemas.codl import CodlSettings
 from concord.schemas.document import Document
-from concord.schemas.requests import TrainRequest
+from concord.schemas.learning_requests import TrainRequest
 from concord.schemas.run import RunSettings
 from concord.schemas.settings import Validation
 from concord.workers.constraints.constraint_file import load_constraints

@@ -7,7 +7,7 @@ from concord.flows.inputs.output_places import check_inputs
 from concord.flows.watched import watched
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import ChallengeRequest
+from concord.schemas.learning_requests import ChallengeRequest
 
 
 @watched("challenge", ChallengeRequest, run_name="{register_as} by {corpus}")

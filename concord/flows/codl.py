@@ -6,7 +6,7 @@ from concord.flows.inputs.jobs import checked_places, folder_place
 from concord.flows.watched import watched
 from concord.schemas.codl import CodlReport
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import CodlRequest
+from concord.schemas.learning_requests import CodlRequest
 
 
 @watched("codl", CodlRequest, run_name="{corpus} and {pool}")

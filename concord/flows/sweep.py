@@ -6,7 +6,7 @@ from concord.flows.inputs.jobs import folder_place
 from concord.flows.inputs.output_places import check_output_place
 from concord.flows.watched import watched
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import SweepRequest
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.sweep import SweepReport
 
 

@@ -8,7 +8,7 @@ from concord.flows.screen.progress import say
 from concord.flows.watched import watched
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import TrainingEffort, TrainRequest
+from concord.schemas.learning_requests import TrainingEffort, TrainRequest
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import TrainReport
 

@@ -16,7 +16,7 @@ import concord.flows.training.learn_from_pool
 from concord.flows.labelling.label_corpus import label_corpus
 from concord.flows.training.learn_from_pool import learn
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.requests import CodlRequest
+from concord.schemas.learning_requests import CodlRequest
 from concord.schemas.run import DEFAULT_RUN
 from concord.workers.labelling.labelled import check_settings
 from tests.integration.citations import labelled, write_citations

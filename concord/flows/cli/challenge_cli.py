@@ -9,7 +9,7 @@ from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.challenge import ChallengeReport
-from concord.schemas.requests import ChallengeRequest
+from concord.schemas.learning_requests import ChallengeRequest
 
 app = CommandTree()
 

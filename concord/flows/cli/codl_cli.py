@@ -11,7 +11,8 @@ from concord.flows.cli.option_lists import with_options
 from concord.flows.cli.settings_options import A_PATH, SHARD_KIB, FieldOptions
 from concord.flows.cli.tree import CommandTree
 from concord.schemas.codl import CodlReport, CodlSettings
-from concord.schemas.requests import ENGINE_HELP, N_BEST_HELP, CodlRequest
+from concord.schemas.learning_requests import CodlRequest
+from concord.schemas.requests import ENGINE_HELP, N_BEST_HELP
 from concord.schemas.run import ENGINE, RunSettings
 
 app = CommandTree()

@@ -12,7 +12,7 @@ from concord.flows.cli.next_steps import after_sweep
 from concord.flows.cli.settings_options import A_PATH, PERHAPS_A_PATH, FieldOptions, OptionForm
 from concord.flows.cli.tree import CommandTree
 from concord.flows.screen.progress import show
-from concord.schemas.requests import SweepRequest
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.sweep import AXES, SweepPlan, SweepReport
 
 app = CommandTree(

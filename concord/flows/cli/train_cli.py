@@ -9,7 +9,7 @@ from concord.flows.cli.arguments import Set
 from concord.flows.cli.settings_options import A_PATH, REGISTER, FieldOptions
 from concord.flows.cli.trainer_flags import TrainerFlagOptions, trainer_pairs
 from concord.flows.cli.tree import CommandTree
-from concord.schemas.requests import TrainingEffort, TrainRequest
+from concord.schemas.learning_requests import TrainingEffort, TrainRequest
 from concord.schemas.train_report import TrainReport
 
 app = CommandTree()

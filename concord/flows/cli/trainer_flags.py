@@ -9,7 +9,7 @@ from pydantic import Field
 
 from concord.flows.cli.settings_options import FieldOptions
 from concord.flows.inputs.given import Flag, beside_flags
-from concord.schemas.requests import ENCODER_HELP, POOL_HELP
+from concord.schemas.learning_requests import ENCODER_HELP, POOL_HELP
 from concord.schemas.settings import Settings
 
 

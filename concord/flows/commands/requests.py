@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pydantic import Field
 
-from concord.schemas.requests import CORPUS_HELP, ENGINE_HELP, JUDGING_HELP, MODEL_HELP
+from concord.schemas.learning_requests import JUDGING_HELP
+from concord.schemas.requests import CORPUS_HELP, ENGINE_HELP, MODEL_HELP
 from concord.schemas.run import ENGINE
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import Settings, TextSettings, Validation

@@ -18,9 +18,10 @@ from concord.flows.sweeping.errors import PapersFailedError, SweepFailedError
 from concord.flows.sweeping.run_sweep import run_sweep
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.folders import FolderKind
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.names import unknown
 from concord.schemas.published import MeasuredRow, MeasuredTable, PapersReport
-from concord.schemas.requests import PapersRequest, SweepRequest
+from concord.schemas.requests import PapersRequest
 from concord.schemas.shown import Report
 from concord.schemas.sweep import SweepFile
 from concord.workers.published.made_corpora import DataFolders

@@ -22,7 +22,7 @@ from concord.flows.sweeping.errors import SweepFailedError
 from concord.flows.sweeping.sweep_schedule import Schedule, UnitsMade
 from concord.schemas.errors import InputError
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import SweepRequest
+from concord.schemas.learning_requests import SweepRequest
 from concord.schemas.run_context import RunContext
 from concord.schemas.sweep import Cell, CellRow, CellState, SweepFile, SweepPlan, SweepReport
 from concord.workers.constraints.constraint_file import load_constraints

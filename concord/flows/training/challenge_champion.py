@@ -11,8 +11,9 @@ from concord.flows.tracking.tracking import Tracking
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.challenge import ChallengeReport
 from concord.schemas.folders import FolderKind
+from concord.schemas.learning_requests import ChallengeRequest
 from concord.schemas.reports import AgainstReport
-from concord.schemas.requests import ChallengeRequest, LabelRequest
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run import REGISTRY
 from concord.schemas.settings import TrainerSettings
 from concord.workers.evaluation.gate import GateVerdict, gate

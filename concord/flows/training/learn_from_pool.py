@@ -32,7 +32,8 @@ from concord.schemas.columns import DOC_ID, LABELS, N_BEST, PREDICTIONS_LAYOUT
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
 from concord.schemas.folders import FolderKind
-from concord.schemas.requests import CodlRequest, LabelRequest
+from concord.schemas.learning_requests import CodlRequest
+from concord.schemas.requests import LabelRequest
 from concord.schemas.run_report import RunReport
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import Settings, Validation

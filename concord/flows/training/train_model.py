@@ -40,7 +40,7 @@ from concord.flows.training.tuning import (
 )
 from concord.schemas.document import TOKENS, Document
 from concord.schemas.errors import CorpusError, TrainingError
-from concord.schemas.requests import TrainingEffort, TrainRequest
+from concord.schemas.learning_requests import TrainingEffort, TrainRequest
 from concord.schemas.secrets import short_name
 from concord.schemas.settings import TrainerSettings
 from concord.schemas.train_report import (

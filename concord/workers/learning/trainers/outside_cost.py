@@ -8,8 +8,8 @@ labelling that names it is no more than
     cost / T = log((1 − F/2) / (F/2)) = log(2/F − 1)
 
 behind the one without it. So ``O`` costs that much at every token. F is that of the labels with the cost, so both
-are found in turns. The cost is kept where fewer entities are named than there are, and it raises F1, both on these
-documents; otherwise it is 0.
+are found in turns. Where fewer entities are named than there are, the cost is kept if it raises F1, or else half of it
+if that does, all on these documents; otherwise it is 0.
 
 Probabilities are told of the scores without it (`Problem.likelihoods`).
 """
@@ -29,6 +29,8 @@ from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.temperature import LEAST_HELD_OUT
 from concord.workers.models.model import BringsRows, HasOutsideCost, Model, temperature_of
 
+SHARES = (1.0, 0.5)
+"""Shares of the cost that are tried until one raises F1."""
 TURNS = 5
 """Number of times that the cost follows F1, which then hardly changes any more."""
 LEAST_F1 = 0.05
@@ -72,8 +74,11 @@ def fit_outside_cost(documents: Sequence[Document], model: Model) -> OutsideCost
     if plain[PREDICTED] >= plain[GOLD]:
         return OutsideCostFit(0.0, without, kept_for="as many entities are named as there are")
     for _ in range(TURNS):
-        cost = float(f"{temperature_of(model) * log(2.0 / max(f1, LEAST_F1) - 1.0):.4g}")
+        whole = temperature_of(model) * log(2.0 / max(f1, LEAST_F1) - 1.0)
+        f1 = float(f1_of_counts(counts_at(whole)))
+    for share in SHARES:
+        cost = float(f"{share * whole:.4g}")
         f1 = float(f1_of_counts(counts_at(cost)))
-    if f1 <= without:
-        return OutsideCostFit(0.0, without, kept_for="none raises F1")
-    return OutsideCostFit(cost, without, f1)
+        if f1 > without:
+            return OutsideCostFit(cost, without, f1)
+    return OutsideCostFit(0.0, without, kept_for="none raises F1")
