@@ -29,7 +29,7 @@ from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.trainers.entity_counts import viterbi_counts
 from concord.workers.learning.trainers.outside_cost import fit_outside_cost
-from concord.workers.learning.trainers.sgd import train
+from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.temperature import fit_temperature
 from concord.workers.learning.trainers.trainer import gold_of, without_new_labels
 from concord.workers.models.model import Model, costing, tempered
@@ -92,7 +92,7 @@ def _judged(documents: Sequence[Document], unseen: Sequence[Document], settings:
 
 def _model(documents: Sequence[Document], settings: SgdSettings) -> Model:
     with tempfile.TemporaryDirectory() as folder:
-        return train(documents, settings=settings, out=Path(folder) / "model")
+        return trainer_named("sgd").train(documents, settings=settings, out=Path(folder) / "model")
 
 
 if __name__ == "__main__":

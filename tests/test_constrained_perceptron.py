@@ -21,9 +21,8 @@ from concord.workers.inference.registry import Decoder, EngineError
 from concord.workers.learning.estimation.chains import FeatureClasses, TrainingChains
 from concord.workers.learning.estimation.constrained import ConstrainedPerceptron, Point, grounded
 from concord.workers.learning.estimation.perceptron import run_passes
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS
-from concord.workers.models.folder import ModelError
+from concord.workers.models.folder import CONSTRAINTS_FILE, ModelError
 from concord.workers.models.loaders import load_model
 from concord.workers.models.settings import PerceptronSettings
 from tests.support.made_chains import EVERYTHING, chains_of

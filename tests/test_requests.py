@@ -261,8 +261,8 @@ def test_an_option_stands_in_its_request_and_where_it_is_read() -> None:
             name = getattr(target, "id", "") if target is not node else getattr(node, "arg", "")
             if name in declared and not isinstance(node, ast.keyword):
                 declared[name].append(path.name)
-    of_runs, of_learning = ("allow_again", "fail_on_drift"), ("retry_failed", "largest_sample")
-    assert declared == dict.fromkeys(of_runs, ["requests.py"]) | dict.fromkeys(of_learning, ["learning_requests.py"])
+    of_learning = {"retry_failed", "largest_sample"}
+    assert declared == {name: [f"{'learning_' * (name in of_learning)}requests.py"] for name in declared}
 
 
 def test_options_of_trainers_have_names_that_python_can_take() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,14 +38,17 @@ from concord.workers.learning.trainers.calibration_choice import (
 from concord.workers.learning.trainers.temperature import TemperatureFit, fit_temperature
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
-from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.model import Model, temperature_of, tempered
 from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.onnx import save as save_onnx
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.scores import ScoresModel, save
 from concord.workers.models.settings import CalibrationSettings, Fit
-from concord.workers.storage.files import copy, staged
+from concord.workers.storage.files import copy, staged, write_whole
+
+WEIGHT = re.compile("^(    weight: )([0-9.e+-]+)$", re.MULTILINE)
+"""Line of a soft rule's weight in a file that concord has written."""
 
 
 class _Made(NamedTuple):
@@ -98,7 +102,10 @@ def calibrate_model(
         extras = {} if kept is None else {EXTRA: consistency_extra(kept)}
         figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
         temperature = None if made.temperature is None else made.temperature.temperature
-        update_manifest(folder, kind=manifest.kind, metrics=figures, extras=extras, temperature=temperature)
+        files = [CONSTRAINTS_FILE] if CONSTRAINTS_FILE in manifest.files else []
+        update_manifest(
+            folder, kind=manifest.kind, metrics=figures, extras=extras, files=files, temperature=temperature
+        )
     return _report(made, tuned, seen, rejected, str(place))
 
 
@@ -137,6 +144,8 @@ def _fitted(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
         fit = learn_temperature(documents, model) if settings.fits_temperature else None
+        if fit is not None and CONSTRAINTS_FILE in manifest.files:
+            _divide_weights(folder / CONSTRAINTS_FILE, fit.temperature / temperature_of(model))
         held_out = _judged(documents, opened, settings) if consistency else None
         model = model if fit is None else tempered(model, fit.temperature)
         return _Made(model, None, temperature=fit, held_out=held_out)
@@ -153,6 +162,12 @@ def _fitted(
     training = seen.training("calibrate", chosen) | {"loss_before": learned.before, "loss": learned.after}
     made = _saved(opened.model, learned, folder, chosen, training)
     return _Made(made, learned, None if choice is None else choice._replace(fit=chosen.fit), held_out=held_out)
+
+
+def _divide_weights(rules: Path, share: float) -> None:
+    """Divides the weights in a model's file of rules, as its scores were, so that answers stay."""
+    text = WEIGHT.sub(lambda found: f"{found[1]}{float(found[2]) / share:.6g}", rules.read_text("utf-8"))
+    write_whole(rules, text.encode())
 
 
 def _of_scores(model: Model) -> Model:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from concord.flows.labelling.sources import cutting, open_constraints, open_model
+from concord.flows.labelling.sources import cutting, open_constraints, open_model, say_unused_rules
 from concord.flows.screen.progress import compiling_told
 from concord.schemas.audit import Explanation
 from concord.schemas.columns import MARGIN, MARGIN_STATUS, PROBABILITY, Reject
@@ -160,6 +160,7 @@ def open_labeller(
     checked = check_settings(settings)
     opened = open_model(model, context)
     checked = checked.model_copy(update={"text": cutting(opened, checked.text)})
+    say_unused_rules(opened, constraints)
     return TextLabeller(model, opened.model, open_constraints(opened, constraints, consistency=consistency), checked)
 
 

@@ -19,6 +19,7 @@ from concord.schemas.settings import Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.given_features import check_given
+from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
@@ -77,7 +78,8 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     name = str(manifest.training.get("trainer"))
     trainer = TRAINERS.get(name)
     if trainer is None:
-        raise PenaltyError(f"{model}: no trainer made it; {why} trains models of its kind")
+        made = "it gives the answers of a layer as they are" if name == ANSWERING else "no trainer made it"
+        raise PenaltyError(f"{model}: {made}; {why} trains models of its kind: weigh rules by --penalty odds or tuned")
     fields = trainer.settings.model_fields
     options = {option: value for option, value in manifest.settings.items() if option in fields or value is not None}
     removed = sorted(options.keys() - fields)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from concord.flows.inputs.jobs import source_place
 from concord.flows.labelling.corrected_documents import check_documents, correction_file
 from concord.flows.labelling.planning import FileReader, FoundSurvey, Listing, plan_corpus, read_here
-from concord.flows.labelling.sources import OpenModel, cutting, open_constraints, open_model
+from concord.flows.labelling.sources import OpenModel, cutting, open_constraints, open_model, say_unused_rules
 from concord.flows.runfolder.runfolder import Sources, dataset_digest, ids_digest, last_shard_bytes
 from concord.schemas.errors import CorpusError, UsageError
 from concord.schemas.requests import LabelRequest
@@ -64,6 +64,7 @@ class LabelJob(NamedTuple):
             raise UsageError(
                 f"{request.model}: answers of another program, not a model; `concord adopt` makes a run of such answers"
             )
+        say_unused_rules(opened, request.constraints)
         constraints = open_constraints(opened, request.constraints, consistency=request.consistency)
         files = {name: hashlib.sha256(file_bytes(name)).hexdigest() for name in request.files_read}
         text = cutting(opened, request.settings.text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from concord.flows.inputs.model_copies import stored_model
@@ -20,7 +21,7 @@ from concord.workers.constraints.constraint_set import Separable
 from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, text_tokenizer
 from concord.workers.models.saved_consistency import saved_consistency
@@ -91,6 +92,14 @@ def open_constraints(opened: OpenModel, files: Sequence[str], *, consistency: bo
     for note in found.notes:
         say(note)
     return found.constraints
+
+
+def say_unused_rules(opened: OpenModel, files: Sequence[str]) -> None:
+    """Says that there are rules in the model's folder, where no ``files`` of constraints are given."""
+    rules = opened.folder / CONSTRAINTS_FILE
+    if not files and rules.is_file():
+        place = quote(str(rules))
+        say(f"the model comes with rules, mined or learned, that are not used: --constraints {place} takes them")
 
 
 def some_documents(shards: Sequence[Shard], text: TextSettings, model: Model, documents: int) -> list[Document]:

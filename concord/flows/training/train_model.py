@@ -61,14 +61,13 @@ from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
 from concord.workers.learning.trainers.outside_cost import OutsideCostFit
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Iteration, Train, without_new_labels
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
-from concord.workers.models.folder import MANIFEST, Manifest, parse_manifest, update_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, Manifest, parse_manifest, update_manifest
 from concord.workers.models.model import Model, costing, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings

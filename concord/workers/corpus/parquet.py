@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 
 from concord.schemas.columns import Layout, check
 from concord.schemas.errors import CorpusError
+from concord.schemas.folders import FolderKind
 from concord.workers.corpus.other_kinds import advice_for
+from concord.workers.storage.folder_kinds import MANIFEST, kind_said
 
 WRITE_OPTIONS: dict[str, Any] = {"compression": "zstd", "use_dictionary": True, "write_page_checksum": True}
 """Checksums let a reader tell a damaged page from a good one."""
@@ -101,6 +103,7 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
     if info.type == fs.FileType.File:
         return [_listed(system, info, str(uri), info.base_name)]
     below = [(entry, entry.path[len(base.rstrip("/")) + 1 :]) for entry in entries if entry.is_file]
+    _check_kind(uri, system, {name: entry.path for entry, name in below})
     files = [
         _listed(system, entry, str(uri), name)
         for entry, name in below
@@ -109,6 +112,21 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
     if not files:
         raise CorpusError(f"{uri}: no .parquet files in this folder; make a corpus with `concord ingest`")
     return sorted(files, key=lambda file: file.location.name)
+
+
+def _check_kind(uri: str | Path, system: fs.FileSystem, files: Mapping[str, str]) -> None:
+    """Raises `CorpusError` for a folder of another kind, such as a run's; ``files``: path of each by its name."""
+    if MANIFEST not in files:
+        return
+    with system.open_input_stream(files[MANIFEST]) as stream:
+        kind = kind_said(stream.read())
+    if kind is None or kind is FolderKind.CORPUS:
+        return
+    answers = (
+        f"; `concord export predictions --run {uri} --form doccano --out FILE` and `concord ingest spans FILE --out "
+        "FOLDER` make a corpus of its answers"
+    )
+    raise CorpusError(f"{uri}: this is {kind.phrase}, and no corpus{answers if kind is FolderKind.RUN else ''}")
 
 
 def listed_file(location: ParquetLocation) -> ListedFile:

@@ -106,7 +106,7 @@ def _labelled_columns(schema: pa.Schema, text: TextSettings, source: str, scores
             raise SchemaError(
                 f"{source}: there is neither a column {TOKENS!r}, as `concord ingest` makes it, nor one of raw texts "
                 f"called {text.text_column!r}{nearest(text.text_column, dict.fromkeys(schema.names))}; name that of "
-                "texts with --text-column"
+                "texts with --text-column, or make a corpus of it with `concord ingest`"
             )
         check_text(schema, text, source=source)
         return [text.id_column, text.text_column]

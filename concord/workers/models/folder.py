@@ -20,6 +20,8 @@ from concord.workers.storage.folder_kinds import MANIFEST as MANIFEST
 from concord.workers.storage.folder_kinds import check_kind
 
 FOLDER_VERSION = 1
+CONSTRAINTS_FILE = "constraints.yaml"
+"""File of rules in a model's folder, with their weights: those that it was learned under, or mined ones that help."""
 
 
 class ModelError(InputError):
@@ -136,8 +138,8 @@ def manifest_in(data: bytes, place: str) -> Manifest:
     return manifest
 
 
-def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Manifest:
-    """Manifest of a model folder, after the hash of every file was checked; it must list ``files``.
+def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = (), changed: Sequence[str] = ()) -> Manifest:
+    """Manifest of a model folder, after the hash of every file but the ``changed`` was checked; it must list ``files``.
 
     Raises `ModelError` where the folder is no model of this kind, or a file is missing or differs from what was saved.
     """
@@ -146,15 +148,18 @@ def read_manifest(folder: Path, *, kind: str, files: Sequence[str] = ()) -> Mani
         raise ModelError(f"{path}: not there, so {folder} is not a model folder; train one with `concord train`")
     manifest = parse_manifest(path)
     if manifest.kind != kind or manifest.version != FOLDER_VERSION:
+        version = "" if manifest.version == FOLDER_VERSION else f" in version {manifest.version} of the folder"
         raise ModelError(
-            f"{path}: a model of kind {manifest.kind!r} version {manifest.version}, "
-            f"want {kind!r} version {FOLDER_VERSION}"
+            f"{path}: this is a model of kind {manifest.kind!r}{version}; only one of kind {kind!r} will do here"
         )
     for name, digest in manifest.files.items():
         if not (folder / name).is_file():
             raise ModelError(f"{folder / name}: the model's file is missing; copy the whole folder or train again")
-        if file_digest(folder / name) != digest:
-            raise ModelError(f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign")
+        if name not in changed and file_digest(folder / name) != digest:
+            copies = "; change a copy of the rules, outside of the model's folder" if name == CONSTRAINTS_FILE else ""
+            raise ModelError(
+                f"{folder / name}: SHA-256 differs from the manifest's; the file is damaged or foreign{copies}"
+            )
     for name in files:
         if name not in manifest.files:
             raise ModelError(f"{path}: lists no {name}; make the model again")
@@ -222,7 +227,7 @@ def update_manifest(
 
     Raises `ModelError` as `read_manifest` does, and `OutputError`.
     """
-    manifest = read_manifest(folder, kind=kind)
+    manifest = read_manifest(folder, kind=kind, changed=files)
     added: dict[str, Any] = {
         "metrics": manifest.metrics | (metrics or {}),
         "extras": manifest.extras | (extras or {}),

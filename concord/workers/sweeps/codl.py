@@ -23,11 +23,10 @@ from concord.workers.inference.registry import EngineError
 from concord.workers.labelling.labelled import Labelled, check_settings, label_batch
 from concord.workers.learning.little_gold.codl import Ranked, Weights, changed, ways_of
 from concord.workers.learning.little_gold.codl_learners import NAME, Learner, LearningWay, ModelParts, learner_of
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
 from concord.workers.learning.trainers.pool import unlabelled
 from concord.workers.learning.trainers.registry import DEFAULT, TRAINERS, TrainerError
 from concord.workers.learning.trainers.trainer import Progress, Trainer
-from concord.workers.models.folder import update_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model
 from concord.workers.storage.files import write_whole

@@ -16,8 +16,7 @@ from concord.workers.constraints.rows import ConstraintError
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.evaluation.measures import MEASURES, MeasureError, Pair
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
-from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.sweeps.cells import entry_of, rules_of
 from concord.workers.sweeps.sweep_file import Sweep

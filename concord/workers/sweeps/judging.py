@@ -25,7 +25,7 @@ from concord.workers.constraints.templates.template import Template
 from concord.workers.evaluation.measures import Pair, by_document, suggested
 from concord.workers.labelling.labelled import Labelled, check_there, label_batch
 from concord.workers.labelling.warming import warm
-from concord.workers.learning.trainers.perceptron import CONSTRAINTS_FILE
+from concord.workers.models.folder import CONSTRAINTS_FILE
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import LocalScores, Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency

@@ -18,12 +18,11 @@ from concord.workers.learning.estimation.perceptron import run_passes
 from concord.workers.learning.trainers.fit import Fitting
 from concord.workers.learning.trainers.trainer import Iteration, Progress
 from concord.workers.models.crf import CrfModel
+from concord.workers.models.folder import CONSTRAINTS_FILE
 from concord.workers.models.settings import PerceptronSettings
 from concord.workers.storage.files import write_whole
 
 NAME = "perceptron"
-CONSTRAINTS_FILE = "constraints.yaml"
-"""The constraints under which the model was learned, with their weights."""
 
 
 def train(

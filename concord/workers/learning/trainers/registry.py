@@ -20,6 +20,7 @@ from concord.workers.learning.trainers import (
 )
 from concord.workers.learning.trainers.beside_encoder import beside_encoder
 from concord.workers.learning.trainers.trainer import Trainer
+from concord.workers.models.folder import CONSTRAINTS_FILE
 from concord.workers.models.settings import (
     CandidatesSettings,
     CrfSettings,
@@ -43,7 +44,7 @@ OWN: dict[str, Trainer] = {
     crfsuite.NAME: Trainer(crfsuite.train, CrfSettings),
     lbfgs.NAME: Trainer(beside_encoder(lbfgs.train), LbfgsSettings),
     sgd.NAME: Trainer(beside_encoder(sgd.train), SgdSettings, remarks=sgd.remarks),
-    perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=perceptron.CONSTRAINTS_FILE),
+    perceptron.NAME: Trainer(perceptron.train, PerceptronSettings, constraints=CONSTRAINTS_FILE),
     ensemble.NAME: Trainer(beside_encoder(ensemble.train), EnsembleSettings, remarks=ensemble.remarks),
     hmm.NAME: Trainer(hmm.train, HmmSettings),
     semicrf.NAME: Trainer(semicrf.train, SemiCrfSettings, remarks=semicrf.remarks),
