@@ -181,6 +181,13 @@ def test_calibration_leaves_it(made: Made, tmp_path: Path) -> None:
     assert parse_manifest(tmp_path / "fitted" / MANIFEST).outside_cost == made.report.outside_cost.cost
 
 
+def test_an_export_that_cannot_have_it_says_so(made: Made, tmp_path: Path) -> None:
+    words = ("export", "crfsuite", "--model", made.folder, "--out", tmp_path / "plain.crfsuite")
+    assert call(*words)["without_cost"] == made.report.outside_cost.cost
+    told = CliRunner().invoke(app, list(map(str, words)))
+    assert "CRFsuite has no outside cost" in told.output
+
+
 def test_a_folder_that_cannot_have_it_is_refused(made: Made, tmp_path: Path) -> None:
     copytree(made.folder, tmp_path / "model")
     path = tmp_path / "model" / MANIFEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import tempfile
@@ -24,6 +25,7 @@ from concord.flows.work.done import Done
 from concord.schemas.columns import SchemaError
 from concord.schemas.document import ScoreColumn
 from concord.schemas.errors import CorpusError
+from concord.schemas.folders import FolderKind
 from concord.schemas.settings import TextSettings
 from concord.workers.corpus import id_file, kept_survey
 from concord.workers.corpus.kept_survey import is_settled
@@ -103,6 +105,19 @@ def same(found: Survey, other: Survey) -> bool:
         list(map(str, other.damages)),
         other.columns,
     )
+
+
+@pytest.mark.parametrize("kind", list(FolderKind))
+def test_a_folder_of_another_kind_is_no_corpus(place: Path, kind: FolderKind) -> None:
+    (place / "manifest.json").write_text(json.dumps({"folder": kind}))
+    if kind is FolderKind.CORPUS:
+        assert plan(place)
+        return
+    with pytest.raises(CorpusError, match=f"this is {kind.phrase}, and no corpus") as raised:
+        plan(place)
+    assert ("concord export predictions --run" in str(raised.value)) == (kind is FolderKind.RUN)
+    (place / "manifest.json").write_text('{"made by": "somebody"}')
+    assert plan(place)
 
 
 def test_a_corpus_that_stands_is_not_read_again(place: Path) -> None:

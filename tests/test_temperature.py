@@ -20,6 +20,8 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.train_report import TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
+from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.declared_weights import row_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.surety import LEAST, Surety, surety
 from concord.workers.inference.core.chain import viterbi
@@ -33,7 +35,7 @@ from concord.workers.learning.trainers.temperature import (
     fit_to,
 )
 from concord.workers.learning.weights.unseen import Unseen
-from concord.workers.models.folder import MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.model import costing, local_scores, temperature_of
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
@@ -246,6 +248,41 @@ def test_a_model_that_is_there_gets_a_temperature_and_its_answers_stay(tmp_path:
     assert again["model_digest"] == report["model_digest"]
     left = call(*words, str(tmp_path / "fitted"), "--out", str(tmp_path / "left"), "--fit", "neither")
     assert (left["calibration"], left["model_digest"]) == (None, report["model_digest"])
+
+
+RULES = """# helps by 0.3 points
+constraints:
+  - template: appears_once
+    name: one X
+    labels:
+    - X
+    weight: 1.25
+  - template: starts_with
+    name: never first
+    labels:
+    - O
+    weight: hard
+"""
+
+
+def test_rules_in_the_folder_are_divided_along_and_told_where_they_are_not_used(tmp_path: Path) -> None:
+    trained(tmp_path / "model", noisy(40, 1))
+    rules = tmp_path / "model" / CONSTRAINTS_FILE
+    rules.write_text(RULES)
+    update_manifest(tmp_path / "model", kind="crf", files=(CONSTRAINTS_FILE,))
+    write_corpus(noisy(80, 2), tmp_path / "held-out", source="test")
+    given = ("--corpus", str(tmp_path / "held-out"), "--no-consistency", "--model", str(tmp_path / "model"))
+    report = call("calibrate", *given, "--out", str(tmp_path / "fitted"))
+    before, after = (load_constraints(tmp_path / name / CONSTRAINTS_FILE) for name in ("model", "fitted"))
+    share = report["calibration"]["temperature"] / temperature_of(load_model(tmp_path / "model"))
+    assert share != 1.0
+    assert dict(row_weights(after)) == pytest.approx({"one X": 1.25 / share, "never first": np.inf}, rel=1e-5)
+    assert dict(row_weights(before)) == {"one X": 1.25, "never first": np.inf}
+    assert (tmp_path / "fitted" / CONSTRAINTS_FILE).read_text().startswith("# helps by 0.3 points\n")
+    for options, is_told in (((), True), (("--constraints", str(rules)), False)):
+        done = CliRunner().invoke(app, ["label", "--model", str(tmp_path / "model"), *options, "Basel said"])
+        assert done.exit_code == 0, done.output
+        assert (f"not used: --constraints {rules} takes them" in done.stderr.replace("\n", "")) == is_told
 
 
 def test_weights_are_learned_beside_scores_at_the_temperature_of_their_model() -> None:
