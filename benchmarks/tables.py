@@ -892,6 +892,24 @@ def _effort(found: Mapping[str, Any] | None) -> str:
 
 
 @table
+def outside_cost(results: Results) -> Rows:
+    """What the outside cost gains on documents that had no part in it."""
+    for name, one in results.get("outside-cost", {}).get("draws", {}).items():
+        corpus, size, *encoder, draw = name.split("/")
+        documents = "all" if size == "all" else f"{size}, draw {int(draw) + 1}"
+        before, after = map(percent, one["unseen"])
+        told = gain(*(one["gain"][end] for end in ("difference", "low", "high"))) if one["cost"] else one["kept_for"]
+        yield (
+            SWEPT[corpus] + "".join(f", {part}" for part in encoder),
+            documents,
+            plain(one["cost"]),
+            before,
+            after,
+            told,
+        )
+
+
+@table
 def training(results: Results) -> Rows:
     """The default trainer against what it was, and CRFsuite."""
     ways = ("before", "default", "crfsuite")

@@ -159,7 +159,7 @@ def written(path: Path, lines: Sequence[Any]) -> Path:
 def run(source: Path, corpus: Path, out: Path | str, **given: Any) -> RunReport:
     """A run of answers, a shard a document."""
     of_source = {name: given.pop(name) for name in AnswerSource._fields if name in given}
-    asked = {"corpus": str(corpus), "model": "", "out": str(out), "shard_bytes": 1}
+    asked = {"corpus": str(corpus), "model": "tagger", "out": str(out), "shard_bytes": 1}
     return adopt(
         AnswerSource(str(source), **({"form": "spans", "program": "tagger"} | of_source)), LabelRequest(**asked | given)
     )

@@ -44,4 +44,4 @@ def adopt(
     from concord.flows.commands.adopting import adopt as adopted
 
     answers = AnswerSource(source, form, program, version, prompt, map_ or (), set_ or ())
-    return adopted(answers, LabelRequest.model_validate(run | {"model": ""}))
+    return adopted(answers, LabelRequest.model_validate(run | {"model": program}))
