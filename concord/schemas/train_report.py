@@ -182,9 +182,9 @@ class OutsideCostReport(Report):
 
     @property
     def line(self) -> str:
-        """The cost and what it gives, or why there is none."""
+        """The cost and what it gives; empty where there is none."""
         if self.f1 is None:
-            return f"outside cost 0 ({self.kept_for})"
+            return ""
         gain = f"held-out F1 {self.f1_without:.2%} → {self.f1:.2%}"
         return f"outside cost {self.cost:.4g} nats, so that more entities are named: {gain}"
 
@@ -360,7 +360,8 @@ class TrainReport(Report):
         if self.taggers is not None:
             yield from self.taggers.lines()
         yield Remark(self.calibration.line)
-        yield Remark(self.outside_cost.line)
+        if self.outside_cost.line:
+            yield Remark(self.outside_cost.line)
         if self.consistency is not None:
             yield Remark(self.consistency.line("held-out F1"))
         rows = [row("labels", f"{self.labels:,}"), row("MLflow run", self.mlflow_run)]

@@ -223,7 +223,7 @@ def edited_nights(folder: Path, edits: int, seed: int) -> Iterator[PlannedNight]
         here.setenv("CONCORD_HOME", str(folder / "home"))
         stay_here(here)
         here.setattr(concord.flows.inputs.jobs, "check_sources", lambda *_, **__: None)
-        opened = lambda *_: SimpleNamespace(model=model_of(night), version=None)  # noqa: E731
+        opened = lambda *_: SimpleNamespace(model=model_of(night), folder=Path("model"), version=None)  # noqa: E731
         here.setattr(concord.flows.labelling.label_job, "open_model", opened)
         here.setattr(concord.flows.labelling.label_job, "open_constraints", lambda *_, **__: night.constraints())
         yield _ran(night, folder, "first night")

@@ -33,7 +33,7 @@ def stay_here(
     What it would be told of them before, and the files that it would get, are added to ``logged``.
     """
     told: list[Outcome] = []
-    opened = SimpleNamespace(model=model or HashModel(), version=None)
+    opened = SimpleNamespace(model=model or HashModel(), folder=Path("model"), version=None)
     undrawn(monkeypatch)
     monkeypatch.setattr(concord.flows.tracking.tracking, "Tracking", untracked(told, logged))
     monkeypatch.setattr(concord.flows.labelling.label_job, "open_model", lambda *_: opened)

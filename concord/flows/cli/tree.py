@@ -166,8 +166,9 @@ class Command(TyperCommand):
 
         A setting may have an option of its own: ``--features`` is the same as ``--set features=``.
         """
-        with reported():
-            _check_given(args)
+        if empty := _empty_value(args):
+            with reported():
+                raise UsageError(f"{empty}: {EMPTY_VALUE}")
         rest: list[str] = super().parse_args(ctx, args)
         parameter = self.options.get(SET)
         if parameter is None or FROM_FILE not in ctx.meta:
@@ -182,14 +183,15 @@ class Command(TyperCommand):
         return rest
 
 
-def _check_given(words: Sequence[str]) -> None:
-    """Raises `UsageError` for an empty text: a script whose variable is not set would name the folder it is in."""
+def _empty_value(words: Sequence[str]) -> str:
+    """The option whose value is an empty text, as a script has it whose variable is not set; empty if there is none."""
     for before, word in pairwise(("", *words)):
         option, is_joined, value = word.partition("=")
         if not word:
-            raise UsageError(f"{before if before.startswith('-') else 'an argument'}: {EMPTY_VALUE}")
+            return before if before.startswith("-") else "an argument"
         if option.startswith("--") and is_joined and not value:
-            raise UsageError(f"{option}: {EMPTY_VALUE}")
+            return option
+    return ""
 
 
 def _place(parameter: Any) -> int:

@@ -54,7 +54,7 @@ def takes_fields(
             place = values[first]
             if place_of is None or isinstance(place, str | PathLike):
                 return function(_request(kind, fields, values))
-            request = _request(kind, fields, values | {first: ""})
+            request = _request(kind, fields, values | {first: "a place to come"})
             return function(request.model_copy(update={first: place_of(place, request)}))
 
         kinds = {first: inspect.Parameter.POSITIONAL_OR_KEYWORD, rest: inspect.Parameter.VAR_KEYWORD}
