@@ -279,6 +279,10 @@ def test_rules_in_the_folder_are_divided_along_and_told_where_they_are_not_used(
     assert dict(row_weights(after)) == pytest.approx({"one X": 1.25 / share, "never first": np.inf}, rel=1e-5)
     assert dict(row_weights(before)) == {"one X": 1.25, "never first": np.inf}
     assert (tmp_path / "fitted" / CONSTRAINTS_FILE).read_text().startswith("# helps by 0.3 points\n")
+    again = call(
+        "calibrate", *given[:-1], str(tmp_path / "fitted"), "--out", str(tmp_path / "again"), "--fit", "neither"
+    )
+    assert again["model_digest"] == report["model_digest"]
     for options, is_told in (((), True), (("--constraints", str(rules)), False)):
         done = CliRunner().invoke(app, ["label", "--model", str(tmp_path / "model"), *options, "Basel said"])
         assert done.exit_code == 0, done.output

@@ -103,10 +103,10 @@ def calibrate_model(
         figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
         temperature = None if made.temperature is None else made.temperature.temperature
         files = [CONSTRAINTS_FILE] if CONSTRAINTS_FILE in manifest.files else []
-        update_manifest(
+        saved = update_manifest(
             folder, kind=manifest.kind, metrics=figures, extras=extras, files=files, temperature=temperature
         )
-    return _report(made, tuned, seen, rejected, str(place))
+    return _report(made, tuned, seen, rejected, str(place), saved.digest)
 
 
 def _check_fit(settings: CalibrationSettings, model: Model, source: str) -> None:
@@ -144,8 +144,9 @@ def _fitted(
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             copy(opened.folder / name, folder / name)
         fit = learn_temperature(documents, model) if settings.fits_temperature else None
-        if fit is not None and CONSTRAINTS_FILE in manifest.files:
-            _divide_weights(folder / CONSTRAINTS_FILE, fit.temperature / temperature_of(model))
+        share = 1.0 if fit is None else fit.temperature / temperature_of(model)
+        if share != 1.0 and CONSTRAINTS_FILE in manifest.files:
+            _divide_weights(folder / CONSTRAINTS_FILE, share)
         held_out = _judged(documents, opened, settings) if consistency else None
         model = model if fit is None else tempered(model, fit.temperature)
         return _Made(model, None, temperature=fit, held_out=held_out)
@@ -248,7 +249,9 @@ def _tune(documents: Sequence[Document], model: Model, folder: Path) -> Tuned:
     return tune_consistency(documents, model, counted)
 
 
-def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: int, out: str) -> CalibrationReport:
+def _report(
+    made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: int, out: str, digest: str
+) -> CalibrationReport:
     learned = made.learned
     calibration = None if made.temperature is None else temperature_report(made.temperature)
     return CalibrationReport(
@@ -266,5 +269,5 @@ def _report(made: _Made, tuned: Tuned | None, seen: TrainingCounts, rejected: in
         loss=None if learned is None else learned.after,
         consistency=None if tuned is None else tuned.report,
         out=out,
-        model_digest=made.model.digest,
+        model_digest=digest,
     )
