@@ -171,8 +171,9 @@ class OutsideCostReport(Report):
     """What a token outside of entities costs, learned on documents that the model has not seen.
 
     - ``cost``: nats, before temperature; 0 where ``kept_for`` says why.
-    - ``f1_without``, ``f1``: F1 of the entities in the model's best labels on these documents, without it and with it;
-      null where it was not judged, or is not kept.
+    - ``f1_without``: F1 of the entities in the model's best labels on these documents, without it; null where it was
+      not judged.
+    - ``f1``: the same with it; null where there is none.
     """
 
     cost: float

@@ -87,13 +87,19 @@ class _TunedParts(NamedTuple):
     outside_cost: OutsideCostFit
     consistency: Tuned | None = None
 
+    @property
+    def figures(self) -> dict[str, float]:
+        """Figures for MLflow and the manifest."""
+        found = temperature_figures(temperature_report(self.temperature)) | outside_cost_figures(self.outside_cost)
+        return found | ({} if self.consistency is None else self.consistency.figures)
+
 
 NOTHING_HELD_OUT = _TunedParts(
     TemperatureFit(1.0, 0, kept_for=NO_DOCUMENTS), OutsideCostFit(0.0, kept_for=NO_DOCUMENTS)
 )
 
 
-UNCHANGED = "the answers of a layer, or weights learned under constraints, stay as they are"
+AS_THEY_ARE = OutsideCostFit(0.0, kept_for="the answers of a layer stay as they are")
 
 
 class TrainJob(TrainRequest):
@@ -191,12 +197,8 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             tuned = _untuned(choice)
             if parts is not None:
                 tuned = _tune(request, choice, *parts, pair_counts(documents, model.labels))
-            figures = temperature_figures(temperature_report(tuned.temperature)) | outside_cost_figures(
-                tuned.outside_cost
-            )
-            figures |= {} if tuned.consistency is None else tuned.consistency.figures
             manifest = parse_manifest(folder / MANIFEST)
-            metrics = manifest.figures | {"rejected": rejected} | figures
+            metrics = manifest.figures | {"rejected": rejected} | tuned.figures
             consistency = (
                 _assumed(request, documents, model, gold=gold)
                 if tuned.consistency is None
@@ -376,9 +378,9 @@ def _tune(
         if model is None:
             model = _fit(inside, request, choice.train, folder, "training without the held-out part")
         fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
-        own, cost = tempered(model, fit.temperature), OutsideCostFit(0.0, kept_for=UNCHANGED)
-        if choice.answers is None and request.settings.learning == "l":
-            cost = learn_outside_cost(outside, own)
+        own, cost = tempered(model, fit.temperature), AS_THEY_ARE
+        if choice.answers is None:
+            cost = learn_outside_cost(outside, own, request.settings.learning)
         own = costing(own, cost.cost)
         return _TunedParts(fit, cost, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None))
 

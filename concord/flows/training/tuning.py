@@ -51,7 +51,7 @@ class Tuned(NamedTuple):
         )
 
 
-UNDER_CONSTRAINTS = TemperatureFit(1.0, 0, kept_for="constraints were weighed at the scores as they are")
+UNDER_CONSTRAINTS = "constraints were weighed at the scores as they are"
 
 
 def learn_temperature(documents: Sequence[Document], model: Model, learning: str = "l") -> TemperatureFit:
@@ -60,13 +60,18 @@ def learn_temperature(documents: Sequence[Document], model: Model, learning: str
     - ``learning``: `TrainerSettings.learning`; a model that learned under constraints keeps its scores.
     """
     if learning != "l":
-        return UNDER_CONSTRAINTS
+        return TemperatureFit(1.0, 0, kept_for=UNDER_CONSTRAINTS)
     with meter("learning temperature", None):
         return fit_temperature(documents, model)
 
 
-def learn_outside_cost(documents: Sequence[Document], model: Model) -> OutsideCostFit:
-    """The outside cost of a model by documents that it has not seen; see `fit_outside_cost`."""
+def learn_outside_cost(documents: Sequence[Document], model: Model, learning: str) -> OutsideCostFit:
+    """The outside cost of a model by documents that it has not seen; see `fit_outside_cost`.
+
+    - ``learning``: as of `learn_temperature`.
+    """
+    if learning != "l":
+        return OutsideCostFit(0.0, kept_for=UNDER_CONSTRAINTS)
     with meter("learning the outside cost", None):
         return fit_outside_cost(documents, model)
 

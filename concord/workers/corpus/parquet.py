@@ -88,7 +88,7 @@ def listed_files(uri: str | Path) -> list[ListedFile]:
     """The Parquet files at ``uri`` (a file, or a folder with all below it) in the order of their names.
 
     Names that start with ``_`` or ``.`` are side files and are left out. Raises `CorpusError`
-    where nothing is found.
+    where nothing is found, and for a folder of another kind.
     """
     system, base = resolve(uri)
     try:

@@ -29,8 +29,6 @@ from concord.workers.learning.trainers.entity_counts import entity_counts
 from concord.workers.learning.trainers.temperature import LEAST_HELD_OUT
 from concord.workers.models.model import BringsRows, HasOutsideCost, Model, temperature_of
 
-SHARES = (1.0, 0.5)
-"""Shares of the cost that are tried until one raises F1."""
 TURNS = 5
 """Number of times that the cost follows F1, which then hardly changes any more."""
 LEAST_F1 = 0.05
@@ -41,8 +39,8 @@ class OutsideCostFit(NamedTuple):
     """An outside cost, and what it was judged by.
 
     - ``cost``: nats before temperature; 0 where ``kept_for`` says why.
-    - ``f1_without``, ``f1``: F1 of entities in the documents' best labels without cost, and with it; None where it was
-      not judged, or is not kept.
+    - ``f1_without``: F1 of entities in the documents' best labels without cost; None where it was not judged.
+    - ``f1``: the same with the cost; None where there is none.
     """
 
     cost: float
@@ -75,10 +73,16 @@ def fit_outside_cost(documents: Sequence[Document], model: Model) -> OutsideCost
         return OutsideCostFit(0.0, without, kept_for="as many entities are named as there are")
     for _ in range(TURNS):
         whole = temperature_of(model) * log(2.0 / max(f1, LEAST_F1) - 1.0)
-        f1 = float(f1_of_counts(counts_at(whole)))
-    for share in SHARES:
-        cost = float(f"{share * whole:.4g}")
+        cost = _rounded(whole)
         f1 = float(f1_of_counts(counts_at(cost)))
-        if f1 > without:
-            return OutsideCostFit(cost, without, f1)
-    return OutsideCostFit(0.0, without, kept_for="none raises F1")
+    if f1 <= without:
+        cost = _rounded(whole / 2.0)
+        f1 = float(f1_of_counts(counts_at(cost)))
+    if f1 <= without:
+        return OutsideCostFit(0.0, without, kept_for="none raises F1")
+    return OutsideCostFit(cost, without, f1)
+
+
+def _rounded(cost: float) -> float:
+    """A cost as the manifest has it, with four digits."""
+    return float(f"{cost:.4g}")
