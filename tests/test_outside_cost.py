@@ -18,6 +18,8 @@ import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Batch, Document
+from concord.schemas.labels import LabelSet, Scheme
+from concord.schemas.potentials import Potentials
 from concord.schemas.train_report import TrainReport
 from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.corpus.ingestion import write_corpus
@@ -31,7 +33,15 @@ from concord.workers.learning.trainers.temperature import LEAST_HELD_OUT, fit_te
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
-from concord.workers.models.model import Model, costing, local_scores, outside_cost_of, tempered, viterbi_labels
+from concord.workers.models.model import (
+    LocalScores,
+    Model,
+    costing,
+    local_scores,
+    outside_cost_of,
+    tempered,
+    viterbi_labels,
+)
 from concord.workers.models.settings import SgdSettings
 from tests.support.made_tracking import untracked
 
@@ -82,7 +92,7 @@ def test_none_is_learned_where_there_is_nothing_to_gain(model: CrfModel, tmp_pat
     plain = [Document.build(str(i), [["a", "b"]], labels=[["A", "B"]]) for i in range(20)]
     without = sgd.train(plain, settings=SgdSettings(features="core", passes=2), out=tmp_path / "plain")
     assert fit_outside_cost(plain, without).kept_for == "no label is outside of entities"
-    assert costing(without, 0.0) is not None
+    assert outside_cost_of(without) == 0.0
 
 
 @pytest.mark.parametrize(("temperature", "cost"), [(1.0, 1.5), (2.5, 1.5), (0.4, 7.0)])
@@ -103,6 +113,34 @@ def test_scores_are_those_of_the_definition_and_probabilities_are_without_it(
         np.testing.assert_allclose(span_marginals(problem, spans), span_marginals(plain, spans), rtol=1e-9)
         relaxed = Prepared.of(problem.relaxed(2.0))
         assert span_marginals(relaxed, spans).tolist() == span_marginals(problem, spans).tolist()
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        LabelSet.bio(["X", "Y"]),
+        LabelSet(("O", "X", "Y"), Scheme.PLAIN),
+        LabelSet(("B-X", "I-X", "O"), Scheme.LOOSE),
+    ],
+    ids=lambda labels: labels.scheme.value,
+)
+def test_every_scheme_has_it(labels: LabelSet, count: int) -> None:
+    """Random scores, some of them −inf; the likeliest labels are those of enumeration."""
+    rng, size = np.random.default_rng(count), len(labels)
+    unary = rng.normal(size=(count, size))
+    unary[0, labels.index["O"]] = unary[-1, -1] = -np.inf
+    plain = Potentials(unary, rng.normal(size=(size, size)), np.array([0]))
+    batch = Batch.of([Document.build("d", [["w"] * count])])
+    (problem,) = LocalScores(plain).costing(2.0, labels).at(0.5).problems(batch, labels, Unconstrained())
+    legal = plain.legal(labels)
+    every = [np.array(one, np.int32) for one in product(range(size), repeat=count)]
+    scores = [2.0 * (legal.score(one) - 2.0 * (one == labels.index["O"]).sum()) for one in every]
+    np.testing.assert_allclose([problem.score(one).objective for one in every], scores)
+    np.testing.assert_array_equal(Prepared.of(problem).viterbi, every[int(np.argmax(scores))])
+    np.testing.assert_allclose(
+        [problem.likelihoods.score(one) for one in every], [2.0 * legal.score(one) for one in every]
+    )
 
 
 def test_no_temperature_changes_an_answer(model: CrfModel) -> None:

@@ -20,7 +20,8 @@ from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.train_report import TrainReport
 from concord.workers.constraints.consistency import LabelConsistency
-from concord.workers.constraints.constraint_file import load_constraints
+from concord.workers.constraints.constraint_file import load_constraints, parse_constraints
+from concord.workers.constraints.constraint_writer import constraints_text
 from concord.workers.constraints.declared_weights import row_weights
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.surety import LEAST, Surety, surety
@@ -250,25 +251,19 @@ def test_a_model_that_is_there_gets_a_temperature_and_its_answers_stay(tmp_path:
     assert (left["calibration"], left["model_digest"]) == (None, report["model_digest"])
 
 
-RULES = """# helps by 0.3 points
-constraints:
-  - template: appears_once
-    name: one X
-    labels:
-    - X
-    weight: 1.25
-  - template: starts_with
-    name: never first
-    labels:
-    - O
-    weight: hard
-"""
+RULES = parse_constraints(
+    """constraints:
+- {template: appears_once, name: one X, labels: X, weight: 1.25}
+- {template: starts_with, name: never first, labels: O, weight: hard}
+""",
+    file="rules",
+)
 
 
 def test_rules_in_the_folder_are_divided_along_and_told_where_they_are_not_used(tmp_path: Path) -> None:
     trained(tmp_path / "model", noisy(40, 1))
     rules = tmp_path / "model" / CONSTRAINTS_FILE
-    rules.write_text(RULES)
+    rules.write_text(constraints_text(RULES, {"one X": "helps by 0.3 points"}))
     update_manifest(tmp_path / "model", kind="crf", files=(CONSTRAINTS_FILE,))
     write_corpus(noisy(80, 2), tmp_path / "held-out", source="test")
     given = ("--corpus", str(tmp_path / "held-out"), "--no-consistency", "--model", str(tmp_path / "model"))
@@ -278,7 +273,7 @@ def test_rules_in_the_folder_are_divided_along_and_told_where_they_are_not_used(
     assert share != 1.0
     assert dict(row_weights(after)) == pytest.approx({"one X": 1.25 / share, "never first": np.inf}, rel=1e-5)
     assert dict(row_weights(before)) == {"one X": 1.25, "never first": np.inf}
-    assert (tmp_path / "fitted" / CONSTRAINTS_FILE).read_text().startswith("# helps by 0.3 points\n")
+    assert (tmp_path / "fitted" / CONSTRAINTS_FILE).read_text().count("# helps by 0.3 points\n") == 1
     again = call(
         "calibrate", *given[:-1], str(tmp_path / "fitted"), "--out", str(tmp_path / "again"), "--fit", "neither"
     )

@@ -7,14 +7,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import InputError
-from concord.schemas.labels import Scheme
+from concord.schemas.labels import OUTSIDE, Scheme
 from concord.testing.expect import expect, expect_same
+from concord.workers.constraints.constraint_set import Unconstrained
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.learning.trainers.trainer import Iteration, Trainer
 from concord.workers.models.folder import MANIFEST, ModelError, parse_manifest, update_manifest
-from concord.workers.models.model import HasTemperature, Model, local_scores, viterbi_labels
+from concord.workers.models.model import (
+    HasOutsideCost,
+    HasTemperature,
+    Model,
+    local_scores,
+    temperature_of,
+    viterbi_labels,
+)
 from concord.workers.synthesis.layered import with_layer
 from concord.workers.synthesis.made_up import synthesize
 
@@ -37,6 +47,7 @@ def check_trainer(name: str, trainer: Trainer, load: Load) -> None:
         other_documents_have_another_digest(trainer, folder / "model", folder / "fewer", documents)
         it_labels_better_than_nothing(load, folder / "model", made_up(30, seed=5))
         a_temperature_divides_the_scores(load, folder / "model", made_up(5, seed=1))
+        an_outside_cost_lowers_one_label(load, folder / "model", made_up(5, seed=1))
         plain_labels_and_short_documents_will_do(trainer, folder / "plain")
         progress_rises_and_what_it_raises_ends_all(trainer, load, folder / "progress", documents)
         bad_input_is_one_line(trainer, folder / "bad", documents)
@@ -108,6 +119,29 @@ def a_temperature_divides_the_scores(load: Load, folder: Path, documents: Sequen
         expect_same(own.digest, model.at(temperature).digest, "the digest of a model at the same temperature")
         expect_same(own.digest == model.digest, divided == 1.0, "another digest at another temperature")
     expect_same(parse_manifest(folder / MANIFEST), manifest, "the manifest of a model at its old temperature")
+
+
+def an_outside_cost_lowers_one_label(load: Load, folder: Path, documents: Sequence[Document]) -> None:
+    """A model that has an outside cost scores ``O`` that much lower, is another model then, and says what is likely."""
+    model, batch = load(folder), Batch.of(list(documents))
+    if not isinstance(model, HasOutsideCost) or OUTSIDE not in model.labels.index:
+        return
+    manifest = parse_manifest(folder / MANIFEST)
+    plain, cost = local_scores(model, batch), model.outside_cost + 1.5
+    update_manifest(folder, kind=manifest.kind, outside_cost=cost)
+    own = load(folder)
+    wanted = plain.potentials.unary.copy()
+    wanted[:, model.labels.index[OUTSIDE]] -= 1.5 / temperature_of(model)
+    problems, likely = (
+        list(scores.problems(batch, model.labels, Unconstrained())) for scores in (local_scores(own, batch), plain)
+    )
+    expect(np.allclose(local_scores(own, batch).potentials.unary, wanted), "the cost taken from the scores of O")
+    for one, other in zip(problems, likely, strict=True):
+        expect(np.allclose(one.likelihoods.unary, other.likelihoods.unary), "what is likely without the cost")
+    expect_same(own.digest, model.costing(cost).digest, "the digest of a model of the same cost")
+    expect(own.digest != model.digest, "another digest with another cost")
+    update_manifest(folder, kind=manifest.kind, outside_cost=model.outside_cost)
+    expect_same(parse_manifest(folder / MANIFEST), manifest, "the manifest of a model of its old cost")
 
 
 def equal_documents_give_equal_files(folder: Path, again: Path) -> None:
