@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,15 @@ import pytest
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax
 
+import concord.flows.cluster.cluster
 from concord.flows.cli.trainer_flags import TrainerFlags, trainer_pairs
 from concord.flows.inputs.options import OptionError
+from concord.flows.work.in_process import InProcess
+from concord.schemas.challenge import ChallengeReport
 from concord.schemas.document import Batch, Column, Document
 from concord.schemas.errors import TrainingError
 from concord.testing.trainers import check_trainer, made_up
+from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.features.templates import FeatureSetError, feature_set
 from concord.workers.learning.estimation.softmax import HeadWords, _HeadObjective, fit_head
 from concord.workers.learning.search.folds import is_held_out
@@ -31,6 +36,7 @@ from concord.workers.models.loaders import load_model
 from concord.workers.models.score_cache import FOLDER
 from concord.workers.models.settings import LbfgsSettings, SgdSettings
 from tests.support.networks import CALLS, VOCABULARY, network_folder, use_stubs
+from tests.support.word_features import call
 
 WIDTH = 5
 STATES = np.random.default_rng(2).normal(size=(VOCABULARY, WIDTH)).astype(np.float32)
@@ -259,6 +265,26 @@ def test_a_model_with_clusters_of_states_keeps_every_promise(encoder: Path) -> N
             super().__init__(**{**by_default, **given})
 
     check_trainer("sgd", TRAINERS["sgd"]._replace(settings=Clustered), load_model)
+
+
+@pytest.mark.filterwarnings("ignore")  # of what MLflow itself uses when it packs a model
+def test_a_challenger_that_is_the_champion_again_is_told_as_such(
+    encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reports have the digest by which the model is known when it is loaded, with the network's libraries in it."""
+    monkeypatch.setenv("CONCORD_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(concord.flows.cluster.cluster, "cluster", lambda *_, **__: nullcontext(InProcess()))
+    documents = made_up(40, seed=0)
+    write_corpus(documents[:30], tmp_path / "corpus", source="test")
+    write_corpus(documents[30:], tmp_path / "judges", source="test")
+    words = ["challenge", "--corpus", "corpus", "--held-out", "judges", "--register", "news", "--out", "out", "--json"]
+    words += ["--trainer", "sgd", "--features", FEATURES, "--encoder", str(encoder)]
+    words += ["--engine", "viterbi", "--no-consistency", "--workers", "1"]
+    first, again = (ChallengeReport.model_validate_json(call(*words).stdout) for _ in range(2))
+    assert load_model(tmp_path / "out" / "model").digest == first.training.model_digest == again.training.model_digest
+    assert (first.promoted, again.reason) == (True, "it is the same model as the champion, byte for byte")
 
 
 def test_clusters_of_states_that_cannot_be_are_refused(encoder: Path, tmp_path: Path) -> None:

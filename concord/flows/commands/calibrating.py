@@ -39,6 +39,7 @@ from concord.workers.learning.trainers.temperature import TemperatureFit, fit_te
 from concord.workers.learning.trainers.trainer import TrainingCounts
 from concord.workers.learning.weights.consistency_check import HalvesF1, held_out_f1
 from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest, update_manifest
+from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, temperature_of, tempered
 from concord.workers.models.onnx import OnnxModel
 from concord.workers.models.onnx import save as save_onnx
@@ -103,10 +104,10 @@ def calibrate_model(
         figures = ({} if tuned is None else tuned.figures) | _held_out_figures(made)
         temperature = None if made.temperature is None else made.temperature.temperature
         files = [CONSTRAINTS_FILE] if CONSTRAINTS_FILE in manifest.files else []
-        saved = update_manifest(
+        update_manifest(
             folder, kind=manifest.kind, metrics=figures, extras=extras, files=files, temperature=temperature
         )
-    return _report(made, tuned, seen, rejected, str(place), saved.digest)
+    return _report(made, tuned, seen, rejected, str(place), load_model(place).digest)
 
 
 def _check_fit(settings: CalibrationSettings, model: Model, source: str) -> None:

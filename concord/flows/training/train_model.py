@@ -68,6 +68,7 @@ from concord.workers.learning.trainers.trainer import Iteration, Train, without_
 from concord.workers.learning.weights.consistency_scales import assumed_consistency
 from concord.workers.learning.weights.known_weights import known_weights_text
 from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, Manifest, parse_manifest, update_manifest
+from concord.workers.models.loaders import load_model
 from concord.workers.models.model import Model, costing, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
@@ -474,7 +475,7 @@ def _report(
         taggers=None if trainer_named(request.trainer).gold else _taggers_report(manifest),
         seconds=round(seconds, 3),
         out=request.out,
-        model_digest=manifest.digest,
+        model_digest=load_model(Path(request.out)).digest,
         mlflow_run=run.id,
         mlflow_page=page_of_run(tracking_uri(request.context.tracking), run.id),
         registered=None if registered is None else f"models:/{registered.name}@{registered.alias}",

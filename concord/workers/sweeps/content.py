@@ -18,6 +18,7 @@ from concord.workers.compiling.code import LABELLING_CODE
 from concord.workers.compiling.kept_digests import kept_digest
 from concord.workers.corpus.plan import plan
 from concord.workers.learning.trainers.registry import DEFAULT
+from concord.workers.models.loaders import load_model
 from concord.workers.parts import LABELLING_PARTS, Group
 from concord.workers.sweeps.cells import engine_of, entry_of, rules_of, settings_of
 from concord.workers.sweeps.documents import digest_of, digests_beside, model_digest_of, read_by
@@ -59,7 +60,7 @@ def digests_of(sweep: Sweep) -> dict[str, str]:
     Raises `CorpusError`, `ModelError` for a model folder that cannot be read, and `OSError` for a trainer's file.
     """
     digests = {place: digest_of(plan(place)) for place in corpora_of(sweep)}
-    digests |= {folder: model_digest_of(Path(folder)) for folder in folders_of(sweep)}
+    digests |= {folder: model_digest_of(load_model(Path(folder)), Path(folder)) for folder in folders_of(sweep)}
     for settings in sweep.trainers.values():
         digests |= digests_beside(settings)
     return digests

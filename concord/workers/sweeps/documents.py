@@ -19,6 +19,7 @@ from concord.workers.features.resources import place_of
 from concord.workers.features.templates import CLUSTERS
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.models.model import Model
 from concord.workers.models.settings import FeatureSettings
 
 
@@ -69,10 +70,10 @@ def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     }
 
 
-def model_digest_of(folder: Path) -> str:
-    """Digest of a model and of what was learned with it, such as label consistency. Raises `ModelError`."""
-    manifest = parse_manifest(folder / MANIFEST)
-    return hashlib.sha256(json.dumps([manifest.digest, manifest.extras], sort_keys=True).encode()).hexdigest()
+def model_digest_of(model: Model, folder: Path) -> str:
+    """Digest of a folder's model and of what was learned with it, such as label consistency. Raises `ModelError`."""
+    extras = parse_manifest(folder / MANIFEST).extras
+    return hashlib.sha256(json.dumps([model.digest, extras], sort_keys=True).encode()).hexdigest()
 
 
 def changed(place: str) -> CorpusError:

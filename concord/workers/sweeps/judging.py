@@ -165,9 +165,10 @@ def _constraints_beside(folder: Path) -> DeclaredConstraints:
 @lru_cache(maxsize=2)
 def _loaded(folder: Path, digest: str | None) -> _ScoreMemory:
     """The model of a folder. Raises `ModelError`, and `CorpusError` where it has another digest than was planned."""
-    if digest is not None and model_digest_of(folder) != digest:
+    model = load_model(folder)
+    if digest is not None and model_digest_of(model, folder) != digest:
         raise changed(str(folder))
-    return _ScoreMemory(load_model(folder))
+    return _ScoreMemory(model)
 
 
 class _ScoreMemory:
