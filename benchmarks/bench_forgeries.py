@@ -26,7 +26,7 @@ from concord.flows.commands.verify import verify
 from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
 from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, OF_TOTALS, forge_rows, opened, refused
-from tests.support.made_folders import MadeRun, made_run
+from tests.support.made_folders import CalibratedModel, MadeRun, made_run
 
 DOCUMENTS = 8
 AT_ONCE = 16
@@ -68,7 +68,8 @@ def main() -> None:
 
 def _runs(engines: list[str] | None) -> list[tuple[Scheme, str, dict[str, Any]]]:
     """Scheme, engine and settings of each run; those with confidence and lists have no hopeless document."""
-    kinds: list[dict[str, Any]] = [{"confidence": "margin", "n_best": 3}, {"impossible": True}]
+    calibrated = {"model_class": CalibratedModel}
+    kinds: list[dict[str, Any]] = [{"confidence": "margin", "n_best": 3} | calibrated, {"impossible": True}]
     kinds.append({"impossible": True, "on_infeasible": "relax"})
     runs = []
     for scheme in Scheme:

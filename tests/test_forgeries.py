@@ -17,16 +17,16 @@ from concord.schemas.labels import Scheme
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS
 from tests.support.forgeries import OF_MANIFESTS, OF_ROWS, OF_TOTALS, Found, forge_rows, opened, refused
-from tests.support.made_folders import FlatModel, MadeRun, made_run
+from tests.support.made_folders import CalibratedModel, FlatModel, MadeRun, WordModel, made_run
 from tests.support.seeds import blocks
 
 EVERYTHING: dict[str, Any] = {"confidence": "margin", "n_best": 3}
 POLICIES = ("viterbi", "relax", "reject")
 KINDS = [
-    (Scheme.BIO, "certify", {"certificates": True} | EVERYTHING),
+    (Scheme.BIO, "certify", {"certificates": True, "model_class": CalibratedModel} | EVERYTHING),
     (Scheme.PLAIN, "certify", {"certificates": True, "impossible": True, "on_infeasible": "relax"}),
     (Scheme.BIO, "gibbs", EVERYTHING),
-    (Scheme.LOOSE, "viterbi", {"n_best": 3}),
+    (Scheme.LOOSE, "viterbi", {"n_best": 3, "model_class": CalibratedModel}),
     (Scheme.PLAIN, "beam", {"impossible": True}),
     (Scheme.BIO, "certify", {"settle": True, "impossible": True}),
 ]
@@ -54,6 +54,7 @@ def test_honest_runs_are_confirmed(place: int, block: int, tmp_path: Path) -> No
     for number, engine in list(enumerate(SOLVERS))[(place + block) % PARTS :: PARTS]:
         policy, able = POLICIES[number % 3], SOLVERS[engine].certifies
         given: dict[str, Any] = {"engine": engine, "on_infeasible": policy, "certificates": able}
+        given["model_class"] = (WordModel, CalibratedModel)[number % 2]
         run = made_run(tmp_path / engine, scheme, seed=number, impossible=True, **given)
         with run.opened():
             report = verify(str(run.out))
@@ -69,7 +70,8 @@ def test_honest_lists_are_confirmed_and_what_is_not_is_named(
     place: int, engine: str, block: int, tmp_path: Path
 ) -> None:
     scheme, n_best = list(Scheme)[place], (0, 1, 4)[(place + block) % PARTS]
-    run = made_run(tmp_path / "made", scheme, engine=engine, count=6, seed=n_best, n_best=n_best)
+    model = (WordModel, CalibratedModel)[block % 2]
+    run = made_run(tmp_path / "made", scheme, model_class=model, engine=engine, count=6, seed=n_best, n_best=n_best)
     with run.opened():
         report = verify(str(run.out))
     assert report.failed == ()

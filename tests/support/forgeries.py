@@ -42,12 +42,13 @@ from concord.schemas.errors import InputError
 from concord.schemas.predictions import entities_column
 from concord.schemas.problem import Problem
 from concord.schemas.run import RunKey
-from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.corpus.parquet import table_bytes
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import read_batch
 from concord.workers.inference.registry import SOLVERS
 from concord.workers.labelling.output import CERTIFICATES, PREDICTIONS, REJECTS, shard_key
+from concord.workers.models.model import local_scores
+from concord.workers.verification.plain_chain import span_probabilities
 from tests.support.made_folders import MadeRun
 from tests.support.manifests import opened_manifest, write_manifest
 
@@ -89,9 +90,8 @@ class Forged:
 
     def problem(self) -> Problem:
         """Its problem, as the run had it."""
-        batch = self.document
-        model = self.made.model
-        problem = next(build_problems(batch, model.potentials(batch), model.labels, self.made.constraints))
+        batch, model = self.document, self.made.model
+        problem = next(local_scores(model, batch).problems(batch, model.labels, self.made.constraints))
         relaxed = self.row["status"] == Status.RELAXED
         return problem.relaxed(self.made.key.settings.relaxed_weight) if relaxed else problem
 
@@ -317,6 +317,20 @@ def other_label(forged: Forged, rng: np.random.Generator) -> str | None:
     return ""
 
 
+def probabilities_at_cost(forged: Forged, _: np.random.Generator) -> str | None:
+    """Probabilities are those of scores with the outside cost, by which entities are likelier than they are."""
+    problem, row = forged.problem(), forged.row
+    before = row.get(PROBABILITY)
+    if not before or None in before:
+        return None
+    spans = problem.labels.spans(problem.labels.encode(row[LABELS]), problem.potentials.sentence_starts)
+    after = span_probabilities(problem.potentials, problem.labels, spans)
+    if np.allclose(before, after, rtol=0.0, atol=1e-3):
+        return None
+    row[PROBABILITY] = after.tolist()
+    return PROBABILITY
+
+
 def part(field: str, key: str, other: Any) -> Callable[[Forged, np.random.Generator], str | None]:
     """An entry of a list of structures has another value."""
 
@@ -447,6 +461,7 @@ OF_ROWS = (
     Forgery("a sentence starts elsewhere", entry(SENTENCE_STARTS, lambda x: x + 1)),
     Forgery("a probability too high", entry(PROBABILITY, lambda x: x + 1e-3)),
     Forgery("a probability too low", entry(PROBABILITY, lambda x: x - 1e-3)),
+    Forgery("probabilities at the outside cost", probabilities_at_cost),
     Forgery("a margin too high", entry(MARGIN, lambda x: x + 50.0)),
     Forgery("a margin far too low", entry(MARGIN, lambda x: x - 1e3)),
     Forgery("certified turned", lambda f, _: f.row.update(certified=not f.row["certified"]) or "certified"),

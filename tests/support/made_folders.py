@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Self
 from unittest.mock import patch
 
 import numpy as np
@@ -84,6 +85,21 @@ class FlatModel(WordModel):
     def potentials(self, batch: Batch) -> Potentials:
         before = super().potentials(batch)
         return Potentials(before.unary * 0.0, before.transition * 0.0, before.sentence_starts)
+
+
+@dataclass(frozen=True)
+class CalibratedModel(WordModel):
+    """A model with a temperature and an outside cost, as training learns them."""
+
+    digest: str = "calibrated-model"
+    temperature: float = 1.7
+    outside_cost: float = 0.9
+
+    def at(self, temperature: float) -> Self:
+        return replace(self, temperature=temperature)
+
+    def costing(self, outside_cost: float) -> Self:
+        return replace(self, outside_cost=outside_cost)
 
 
 @cache
