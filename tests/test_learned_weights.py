@@ -36,6 +36,7 @@ from concord.workers.corpus.settings import IngestSettings
 from concord.workers.inference.registry import Decoder
 from concord.workers.learning.estimation.constrained import degrees
 from concord.workers.learning.trainers import sgd
+from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.trainer import Progress
 from concord.workers.learning.weights.learned_weights import PassDone, PenaltyPerceptron, learn_weights
 from concord.workers.learning.weights.penalties import LearnedSettings, PenaltyError
@@ -229,6 +230,13 @@ def test_a_model_of_an_option_that_was_removed_is_trained_as_it_was_or_says_so(
         assert as_trained(str(tmp_path / "model"), RunContext(), why="this").settings == settings
         return
     with pytest.raises(PenaltyError, match=message):
+        as_trained(str(tmp_path / "model"), RunContext(), why="this")
+
+
+def test_a_model_whose_scores_are_no_potentials_says_so_before_the_corpus_is_read(tmp_path: Path) -> None:
+    documents = synthesize(6, seed=3, kind="citations")
+    TRAINERS["trigram"].train(documents, settings=TRAINERS["trigram"].settings(), out=tmp_path / "model")
+    with pytest.raises(TrainingError, match=r"trainer trigram's, .* --penalty odds or tuned"):
         as_trained(str(tmp_path / "model"), RunContext(), why="this")
 
 

@@ -17,8 +17,11 @@ from typer.testing import CliRunner
 import concord.flows.training.train_model
 from concord.flows.cli.app import app
 from concord.flows.cli.failures import Exit
+from concord.flows.commands.learning import as_trained
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Document
+from concord.schemas.errors import TrainingError
+from concord.schemas.run_context import RunContext
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.features.clustering.vectors import read_vectors
 from concord.workers.features.clusters import WORD_TABLE, ClusterFileError, Clusters, write_clusters
@@ -218,6 +221,26 @@ def test_a_model_keeps_the_licences_of_what_it_read(tmp_path: Path, monkeypatch:
     train_model(TrainJob.model_validate({**given, "settings": settings}))
     licences = parse_manifest(tmp_path / "model" / MANIFEST).extras["licences"]
     assert licences == {"clusters=tree-de": "MIT", "gazetteers=geonames": "CC-BY-4.0"}
+
+
+def test_a_model_is_not_trained_again_with_another_file_of_the_same_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    write_corpus(synthesize(4, seed=0, kind="news"), tmp_path / "corpus", source="test")
+    for folder, name in (("here", "Ada"), ("there", "Basel"), ("copy", "Ada")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "names.txt").write_text(f"{name}\tPER\n")
+    monkeypatch.chdir(tmp_path / "here")
+    settings = SgdSettings(gazetteers=("names.txt",), passes=1)
+    given = {"corpus": str(tmp_path / "corpus"), "out": str(tmp_path / "model"), "trainer": "sgd", "consistency": False}
+    train_model(TrainJob.model_validate({**given, "settings": settings}))
+    for folder in ("here", "copy"):
+        monkeypatch.chdir(tmp_path / folder)
+        assert as_trained(str(tmp_path / "model"), RunContext(), why="this").settings == settings
+    monkeypatch.chdir(tmp_path / "there")
+    with pytest.raises(TrainingError, match=r"gazetteers=names.txt is not what it was .*, or another file"):
+        as_trained(str(tmp_path / "model"), RunContext(), why="this")
 
 
 @pytest.mark.usefixtures("with_made")

@@ -23,8 +23,9 @@ from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
-from concord.workers.learning.weights.unseen import Unseen
+from concord.workers.learning.weights.unseen import Unseen, check_scores
 from concord.workers.models.folder import MANIFEST, parse_manifest
+from concord.workers.sweeps.documents import NAMED_FILES, digests_of_named
 
 
 class WeightsReport(NamedTuple):
@@ -71,10 +72,13 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
 def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     """Training of an existing model; ``why``: what needs more models like it, the subject of a message.
 
-    Raises `PenaltyError` for a model that no trainer here made, `TrainingError` where a file or resource that its
-    settings name cannot be read, and the errors of opening.
+    Raises `PenaltyError` for a model that no trainer here made, `TrainingError` where its scores are more than
+    potentials, and where a file or resource that its settings name cannot be read or is another one; and the errors of
+    opening.
     """
-    manifest = parse_manifest(open_model(model, context).folder / MANIFEST)
+    opened = open_model(model, context)
+    check_scores(opened.model)
+    manifest = parse_manifest(opened.folder / MANIFEST)
     name = str(manifest.training.get("trainer"))
     trainer = TRAINERS.get(name)
     if trainer is None:
@@ -96,4 +100,10 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
             f"{model}: {why} trains by its settings, and what one of them names cannot be read: {error}; put it back, "
             "or give it that name by `concord resources add`"
         ) from error
+    then = manifest.extras.get(NAMED_FILES, {})
+    if changed := [name for name, digest in digests_of_named(settings).items() if then.get(name, digest) != digest]:
+        raise TrainingError(
+            f"{model}: {why} trains by its settings, and {', '.join(changed)} is not what it was when this model was "
+            "trained, or another file of that name; put it back, or train again"
+        )
     return AsTrained(name, trainer, settings, manifest.temperature)

@@ -74,6 +74,7 @@ from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.files import staged, write_whole
 from concord.workers.storage.scratch import scratch_folder
+from concord.workers.sweeps.documents import NAMED_FILES, digests_of_named
 
 NO_DOCUMENTS = "no documents with gold labels are held out to learn one"
 
@@ -209,6 +210,8 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
             named = {option: request.settings.places([option]) for option in request.settings.files}
             if licences := licences_of(named):
                 extras["licences"] = licences
+            if digests := digests_of_named(request.settings):
+                extras[NAMED_FILES] = digests
             if choice.rules is not None:
                 write_whole(folder / CONSTRAINTS_FILE, choice.rules.encode())
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)

@@ -22,6 +22,9 @@ from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.model import Model
 from concord.workers.models.settings import FeatureSettings
 
+NAMED_FILES = "named_files"
+"""Entry of a manifest's extras: `digests_of_named` of the model's settings."""
+
 
 class Fold(NamedTuple):
     """One of the folds of a corpus.
@@ -68,6 +71,12 @@ def digests_beside(settings: TrainerSettings) -> dict[str, str]:
     return corpora | {
         file: digest_of_files(Path(file)) for option in settings.files for file in read_by(settings, option)
     }
+
+
+def digests_of_named(settings: TrainerSettings) -> dict[str, str]:
+    """Digest of each file or resource that an option of a trainer names, as option=name. Raises `OSError`."""
+    named = [(option, name) for option in settings.files for name in settings.places([option])]
+    return {f"{option}={name}": digest_of_files(place_of(option, name)) for option, name in named}
 
 
 def model_digest_of(model: Model, folder: Path) -> str:

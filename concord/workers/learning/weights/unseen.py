@@ -102,12 +102,17 @@ def scored_by_others(
 
 def scores_among(model: Model, documents: Sequence[Document], labels: LabelSet) -> list[Potentials]:
     """A model's scores of documents over labels that may be more than its own. Raises as `scored_by_others`."""
+    check_scores(model)
+    return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in documents]
+
+
+def check_scores(model: Model) -> None:
+    """Raises `TrainingError` for a model whose scores are more than potentials."""
     if isinstance(model, BringsRows):
         raise TrainingError(
             "penalties cannot be learned beside a model with constraints of its own, such as the trainer "
             "trigram's, whose answers are not those of potentials; weigh them by --penalty odds or tuned"
         )
-    return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in documents]
 
 
 def _among(potentials: Potentials, own: LabelSet, labels: LabelSet) -> Potentials:
