@@ -380,6 +380,23 @@ def test_a_step_costs_a_multiple_of_the_best_candidate_before_it(documents: list
     assert costs["ensemble"] == RUNGS["averages"].cost * 2.5
 
 
+def test_pairs_of_many_labels_cost_more() -> None:
+    def cost_of_pairs(names: list[str]) -> float:
+        labelled = [Document.build(f"{i}", [names], labels=[names]) for i in range(5)]
+        costs = dict[str, float]()
+
+        def has_time(candidate: TrainerChoice, cost: float) -> bool:
+            costs[candidate.settings.model_dump()["features"]] = cost
+            return True
+
+        climb_ladder(labelled, BASE, lambda _: Judged(np.ones((5, 3), np.int64), 1.0), has_time=has_time)
+        return next(cost for features, cost in costs.items() if "pairs:" in features)
+
+    few, many = (cost_of_pairs([f"field-{i}" for i in range(count)]) for count in (3, 8))
+    assert RUNGS["pairs"].label_cost > 0.0
+    assert many - few == pytest.approx(5 * RUNGS["pairs"].label_cost)
+
+
 def test_plain_labels_have_no_bilou(documents: list[Document]) -> None:
     plain = [Document.build(f"p{i}", [["a", "b"]], labels=[["X", "Y"]]) for i in range(5)]
     found = climb_ladder(plain, BASE, lambda _: Judged(np.ones((5, 3), np.int64), 1.0))

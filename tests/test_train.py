@@ -27,6 +27,7 @@ from concord.flows.errors import RunFolderError
 from concord.flows.runfolder.locks import locked
 from concord.flows.screen.terminal import grid, show_report
 from concord.flows.tracking.tracking import PENALTIES_FILE
+from concord.flows.training.best_model import RULES_COST, _Clock, best_model
 from concord.flows.training.ladder_rules import LadderRules, with_rules
 from concord.flows.training.train_model import TrainJob, check_search, train_model
 from concord.flows.training.tuning import tune_consistency
@@ -47,7 +48,7 @@ from concord.workers.learning.trainers.entity_counts import entity_counts, viter
 from concord.workers.learning.trainers.given_features import FEATURE_FILES
 from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import DEFAULT, OWN, TRAINERS
-from concord.workers.learning.trainers.selection import judged
+from concord.workers.learning.trainers.selection import RUNGS, TrainerChoice, judged
 from concord.workers.learning.trainers.trainer import Progress, Trainer, TrainingCounts
 from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.crf import CrfModel
@@ -57,7 +58,7 @@ from concord.workers.models.model import Model
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
 from concord.workers.synthesis.layered import MADE_LAYER, with_layer
-from concord.workers.synthesis.made_up import synthesize
+from concord.workers.synthesis.made_up import Kind, synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked
 
@@ -508,6 +509,19 @@ def test_every_ladder_ends_with_rules_or_says_why_not(
     assert base.step == "base"
     assert [step.step for step in steps] in ([], ["rules mined"], ["rules mined: none holds"])
     assert search.untried == ()
+
+
+@pytest.mark.parametrize(("kind", "cost"), [("news", 1.0), ("citations", 1.0 + RULES_COST)])
+def test_time_for_rules_is_kept_free_where_every_token_is_in_a_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, cost: float
+) -> None:
+    costs = list[float]()
+    monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {"cut-off": RUNGS["cut-off"]})
+    monkeypatch.setattr(_Clock, "has_time", lambda _, asked, **__: costs.append(asked))
+    documents = list(synthesize(12, seed=0, kind=kind))
+    base = TrainerChoice("sgd", SgdSettings(features="kinds", passes=1))
+    best_model(documents, base, out=tmp_path / "model", corpus="", validation=Validation.LATER)
+    assert costs[0] == cost
 
 
 def test_answers_of_a_layer_are_tuned_by_the_model_that_gives_them(

@@ -26,6 +26,7 @@ from concord.flows.training.tuning import learn_temperature
 from concord.flows.work.done import PoolWork
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError, TrainingError
+from concord.schemas.labels import OUTSIDE
 from concord.schemas.run_context import HERE, RunContext
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, StepRow
@@ -44,7 +45,7 @@ from concord.workers.learning.trainers.selection import (
     judged,
 )
 from concord.workers.learning.trainers.temperature import TemperatureFit
-from concord.workers.learning.trainers.trainer import Train, without_new_labels
+from concord.workers.learning.trainers.trainer import Train, labels_of, without_new_labels
 from concord.workers.models.model import BringsRows, Model, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 from concord.workers.sweeps.documents import digest_of_files, digests_beside
@@ -221,6 +222,8 @@ def best_model(
             f"by; --effort best wants {LEAST_DOCUMENTS} or more, and --validation random some more than these"
         )
     trials, clock = TrialFile(out, [corpus, validation, *_digests(base.settings)]), _Clock(limits)
+    # Where every token is in a field, rules gain more than any other step, so their time is kept free.
+    share = 1.0 if OUTSIDE in labels_of(inside).names else 1.0 + RULES_COST
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
@@ -230,7 +233,7 @@ def best_model(
         judge = LadderJudge(inside, validation, trials, workers)
 
         def has_time(candidate: TrainerChoice, cost: float) -> bool:
-            return clock.has_time(cost, is_known=judge.knows(candidate))
+            return clock.has_time(cost * share, is_known=judge.knows(candidate))
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 from concord.schemas.document import Document
 from concord.schemas.errors import InputError, ShardsError
 from concord.schemas.gains import Comparison
-from concord.schemas.labels import Scheme
+from concord.schemas.labels import LabelSet, Scheme
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.evaluation.named_counts import Counts
@@ -122,11 +122,13 @@ class Rung(NamedTuple):
     - ``option``: steps are left out where the user gives it, or the trainer does not have it; None for all trainers.
     - ``cost``: of a step, as a multiple of the best candidate's before it.
     - ``changes``: what the steps change of the best candidate, for these documents, by their names.
+    - ``label_cost``: what each label of the documents adds to the cost.
     """
 
     option: str | None
     cost: float
     changes: Callable[[TrainerChoice, Sequence[Document]], Iterator[tuple[str, SettingsChange]]]
+    label_cost: float = 0.0
 
 
 class Climb(NamedTuple):
@@ -175,7 +177,7 @@ def climb_ladder(
     """
     for document in documents:
         gold_of(document)
-    rungs = [rung for rung in RUNGS.values() if _is_open(rung, base.settings)]
+    rungs = [_for_labels(rung, labels_of(documents)) for rung in RUNGS.values() if _is_open(rung, base.settings)]
     foresee(chain([base], _changed(rungs, base, documents, has_time)))
     first = _first(base, judge)
     steps, untried, failures, tried, best = [first], list[str](), dict[str, str](), {base}, first
@@ -251,6 +253,11 @@ def _step(
 def is_worth(gain: Comparison) -> bool:
     """Is a gain at least its standard error, a quarter of its interval of 95 %?"""
     return gain.difference > 0.0 and gain.difference >= (gain.high - gain.low) / 4.0
+
+
+def _for_labels(rung: Rung, labels: LabelSet) -> Rung:
+    """The rung with the cost that its steps have with so many labels."""
+    return rung._replace(cost=rung.cost + rung.label_cost * len(labels), label_cost=0.0)
 
 
 def _is_open(rung: Rung, settings: TrainerSettings) -> bool:
@@ -405,8 +412,8 @@ RUNGS: dict[str, Rung] = {
     "dropout": Rung(DROPOUT, 1.0, _dropouts),
     "prior": Rung(PRIOR, 1.0, _priors),
     "passes": Rung(PASSES, 2.0, _passes),
-    "scheme": Rung(SCHEME, 1.5, _schemes),
-    "pairs": Rung(FEATURES, 2.5, _pairs),
+    "scheme": Rung(SCHEME, 1.1, _schemes, label_cost=0.03),
+    "pairs": Rung(FEATURES, 1.2, _pairs, label_cost=0.07),
     "encoders": Rung("encoder", 12.0, _encoders),
     "averages": Rung(None, 6.0, _averages),
 }
