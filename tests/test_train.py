@@ -114,13 +114,14 @@ def test_a_model_without_features_iterations_and_loss_is_trained_like_any(
 ) -> None:
     monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
     monkeypatch.setitem(OWN, "nameless", Trainer(nameless, TrainerSettings))
+    monkeypatch.setattr(concord.flows.training.train_model, "load_model", lambda _: HashModel())
     write_corpus(synthesize(30, seed=0, kind="news"), tmp_path / "corpus", source="test")
     report: TrainReport = train(tmp_path / "model", tmp_path / "corpus", "nameless")
     assert (report.trainer, report.documents, report.labels) == ("nameless", 30, len(HashModel.labels))
     assert set(report.figures) == {"documents", "sentences", "tokens"}
     manifest = parse_manifest(tmp_path / "model" / MANIFEST)
     assert manifest.metrics == {**report.figures, "rejected": 0}
-    assert (manifest.digest, manifest.features) == (report.model_digest, "")
+    assert (manifest.features, report.model_digest) == ("", HashModel.digest)
 
 
 def test_a_tracked_training_says_how_it_learned_and_what_penalties_it_counted(
