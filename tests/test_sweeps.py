@@ -47,7 +47,7 @@ from concord.workers.labelling.labelled import label_batch
 from concord.workers.learning.trainers.registry import TRAINERS, trainer_named
 from concord.workers.learning.weights.penalties import PENALTIES, OddsSettings
 from concord.workers.learning.weights.row_counts import count_rows
-from concord.workers.models.folder import MANIFEST
+from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.models.loaders import load_model
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.remote.sweep import SWEEP, SweepParts, SweepUnit, TrainingUnit, UnitsDone
@@ -142,6 +142,9 @@ def test_every_trainer_is_swept_with_its_defaults_and_with_resources_by_name(cor
     work(made, store := Store(tmp_path / "sweep"))
     assert states(made, store) == [CellState.DONE] * len(models)
     keys = {cell.cell.model: cell.model.key for cell in made.cells}
+    extras = parse_manifest(store.model(str(keys["both"])) / MANIFEST).extras
+    assert extras["licences"] == {"clusters=glove": "PDDL-1.0"}
+    assert set(extras["named_files"]) == {"clusters=glove", f"clusters={corpora / 'own.parquet'}"}
     assert keys.pop("by name") == keys["sgd"]  # the table that it names is the one that it reads by default
     assert len(set(keys.values())) == len(keys)
 

@@ -56,7 +56,6 @@ from concord.workers.constraints.constraint_set import ConstraintSet
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, tokenizer_of
 from concord.workers.corpus.tokenizers.registry import pinned
-from concord.workers.features.resources import licences_of
 from concord.workers.learning.search.folds import LATER_SHARE, divided
 from concord.workers.learning.search.progressive import Sampling
 from concord.workers.learning.trainers.layers import LayersChoice, answering, choose_layers
@@ -74,7 +73,7 @@ from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.models.settings import FeatureSettings
 from concord.workers.storage.files import staged, write_whole
 from concord.workers.storage.scratch import scratch_folder
-from concord.workers.sweeps.documents import NAMED_FILES, digests_of_named
+from concord.workers.sweeps.documents import extras_of_named
 
 NO_DOCUMENTS = "no documents with gold labels are held out to learn one"
 
@@ -207,11 +206,7 @@ def _train(request: TrainJob, out: Path) -> TrainReport:
                 else tuned.consistency.consistency
             )
             extras: dict[str, Any] = {} if consistency is None else {EXTRA: consistency_extra(consistency)}
-            named = {option: request.settings.places([option]) for option in request.settings.files}
-            if licences := licences_of(named):
-                extras["licences"] = licences
-            if digests := digests_of_named(request.settings):
-                extras[NAMED_FILES] = digests
+            extras |= extras_of_named(request.settings)
             if choice.rules is not None:
                 write_whole(folder / CONSTRAINTS_FILE, choice.rules.encode())
             tokenizer = tokenizer_of(shards["training"]) or pinned(None)

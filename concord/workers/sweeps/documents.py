@@ -15,7 +15,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.corpus.plan import plan
 from concord.workers.corpus.shards import Shard, read_batch
 from concord.workers.features.clusters import WORD_TABLE
-from concord.workers.features.resources import place_of
+from concord.workers.features.resources import licences_of, place_of
 from concord.workers.features.templates import CLUSTERS
 from concord.workers.learning.search.folds import TrainingRound, parts_of, round_of
 from concord.workers.models.folder import MANIFEST, parse_manifest
@@ -77,6 +77,16 @@ def digests_of_named(settings: TrainerSettings) -> dict[str, str]:
     """Digest of each file or resource that an option of a trainer names, as option=name. Raises `OSError`."""
     named = [(option, name) for option in settings.files for name in settings.places([option])]
     return {f"{option}={name}": digest_of_files(place_of(option, name)) for option, name in named}
+
+
+def extras_of_named(settings: TrainerSettings) -> dict[str, dict[str, str]]:
+    """What a model keeps of the files and resources that its settings name: digests, and licences of resources.
+
+    Raises `OSError` and `ResourceError`.
+    """
+    named = {option: settings.places([option]) for option in settings.files}
+    extras = {NAMED_FILES: digests_of_named(settings), "licences": licences_of(named)}
+    return {name: found for name, found in extras.items() if found}
 
 
 def model_digest_of(model: Model, folder: Path) -> str:

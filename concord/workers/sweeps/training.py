@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from concord.schemas.document import Document
 from concord.schemas.errors import CorpusError, TrainingError
@@ -22,7 +22,7 @@ from concord.workers.models.saved_consistency import EXTRA, consistency_extra
 from concord.workers.storage.files import staged
 from concord.workers.storage.scratch import scratch_folder
 from concord.workers.sweeps.codl import trainer_of
-from concord.workers.sweeps.documents import Documents, changed, digests_beside, documents_of, round_in
+from concord.workers.sweeps.documents import Documents, changed, digests_beside, documents_of, extras_of_named, round_in
 
 
 class TrainingPart(NamedTuple):
@@ -66,17 +66,11 @@ def train_into(job: TrainingJob, folder: Path) -> None:
     train = trainer_of(job.trainer).train
     with staged(folder) as place:
         model = train(documents, settings=job.settings, out=place)
-        if not job.consistency:
-            return
-        consistency = _consistency(job, documents, model)
+        extras: dict[str, Any] = dict(extras_of_named(job.settings))
+        if job.consistency:
+            extras[EXTRA] = consistency_extra(_consistency(job, documents, model))
         manifest = parse_manifest(place / MANIFEST)
-        update_manifest(
-            place,
-            kind=manifest.kind,
-            metrics=manifest.figures,
-            extras={EXTRA: consistency_extra(consistency)},
-            tokenizer=manifest.tokenizer,
-        )
+        update_manifest(place, kind=manifest.kind, metrics=manifest.figures, extras=extras)
 
 
 def _consistency(job: TrainingJob, documents: Sequence[Document], model: Model) -> LabelConsistency:
