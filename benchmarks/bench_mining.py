@@ -117,7 +117,7 @@ def measured(corpus: Corpus, method: str) -> dict[str, Any]:
     documents = corpus.documents()
     fold = np.array(fold_of(documents, corpus.parts))
     entry, started = trainer_named(corpus.trainer), time.process_time()
-    made = AsTrained(corpus.trainer, entry, entry.settings.model_validate(corpus.training), 1.0)
+    made = AsTrained(corpus.trainer, entry, entry.settings.model_validate(corpus.training), 1.0, 0.0)
     given = {"measure": corpus.measure, "figure": corpus.figure, "level": 1.0, **corpus.options}
     settings = miner_named(method).settings.model_validate(given)
     parts = list[Part]()

@@ -27,6 +27,7 @@ from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.surety import LEAST, Surety, surety
 from concord.workers.inference.core.chain import viterbi
 from concord.workers.inference.registry import Decoder
+from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.trainers.temperature import (
     LEAST_HELD_OUT,
     TEMPERATURES,
@@ -35,12 +36,13 @@ from concord.workers.learning.trainers.temperature import (
     fit_temperature,
     fit_to,
 )
-from concord.workers.learning.weights.unseen import Unseen
+from concord.workers.learning.weights.unseen import Unseen, scores_among
 from concord.workers.models.folder import CONSTRAINTS_FILE, MANIFEST, parse_manifest, update_manifest
 from concord.workers.models.loaders import load_model
-from concord.workers.models.model import costing, local_scores, temperature_of
+from concord.workers.models.model import costing, local_scores, temperature_of, tempered
 from concord.workers.models.saved_consistency import EXTRA, consistency_extra, saved_consistency
 from concord.workers.models.settings import SgdSettings
+from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_tracking import untracked
 
 LABELS = LabelSet.bio(["X"])
@@ -291,5 +293,15 @@ def test_weights_are_learned_beside_scores_at_the_temperature_of_their_model() -
     ]
     unseen = Unseen(documents, chains.potentials, LABELS)
     for temperature in (1.0, 2.5):
-        for own, plain in zip(unseen.at(temperature).potentials, chains.potentials, strict=True):
+        for own, plain in zip(unseen.at(temperature, 0.0).potentials, chains.potentials, strict=True):
             assert own.unary.tobytes() == plain.at(temperature).unary.tobytes()
+
+
+def test_rules_are_judged_beside_scores_at_temperature_and_outside_cost_of_their_model(tmp_path: Path) -> None:
+    documents = list(synthesize(8, seed=0, kind="news"))
+    model = TRAINERS["sgd"].train(documents, settings=SgdSettings(features="kinds", passes=1), out=tmp_path / "model")
+    plain = Unseen(documents, scores_among(model, documents, model.labels), model.labels)
+    learned = scores_among(costing(tempered(model, 2.5), 0.7), documents, model.labels)
+    for one, other, raw in zip(plain.at(2.5, 0.7).potentials, learned, plain.potentials, strict=True):
+        assert one.unary.tobytes() == other.unary.tobytes() != raw.unary.tobytes()
+        assert one.transition.tobytes() == other.transition.tobytes() != raw.transition.tobytes()

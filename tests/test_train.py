@@ -38,7 +38,6 @@ from concord.schemas.learning_requests import TrainRequest
 from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, TrainReport
 from concord.workers.constraints.constraint_file import load_constraints
-from concord.workers.constraints.constraint_set import build_problems
 from concord.workers.corpus.ingestion import write_corpus
 from concord.workers.evaluation.figures import f1_of_counts
 from concord.workers.inference.core.prepared import Prepared
@@ -54,7 +53,7 @@ from concord.workers.learning.weights.known_weights import known_weights
 from concord.workers.models.crf import CrfModel
 from concord.workers.models.folder import MANIFEST, Manifest, begin, parse_manifest, write_manifest
 from concord.workers.models.loaders import load_model
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
 from concord.workers.synthesis.layered import MADE_LAYER, with_layer
@@ -479,7 +478,7 @@ def test_rules_that_help_are_a_file_beside_the_model_and_are_judged_once(
     model, outside = made[1]
     assert [document.doc_id for document in outside] == [f"citations-{number:09}" for number in range(80, 100)]
     batch = Batch.of(outside)
-    problems = build_problems(batch, model.potentials(batch), model.labels, rules.bind(model.labels))
+    problems = local_scores(model, batch).problems(batch, model.labels, rules.bind(model.labels))
     answers = [decoder(Prepared.of(problem), "") for problem in problems]
     counts = entity_counts(outside, model.labels, model.labels.names, np.concatenate([own.labels for own in answers]))
     assert report.search.rules.f1 == f1_of_counts(counts.sum(axis=0))

@@ -23,7 +23,7 @@ from concord.workers.learning.trainers.layers import ANSWERING
 from concord.workers.learning.trainers.registry import TRAINERS
 from concord.workers.learning.weights.learned_weights import PassDone, learn_weights
 from concord.workers.learning.weights.penalties import WEIGHT_DECIMALS, LearnedSettings, PenaltyError, check_figure
-from concord.workers.learning.weights.unseen import Unseen, check_scores
+from concord.workers.learning.weights.unseen import check_scores
 from concord.workers.models.folder import MANIFEST, parse_manifest
 from concord.workers.sweeps.documents import NAMED_FILES, digests_of_named
 
@@ -51,8 +51,7 @@ def learned_on(request: WeighRequest, constraints: DeclaredConstraints, settings
     made = as_trained(request.model, request.context, why=f"--penalty {request.penalty}")
     documents, _ = read_documents(plan(request.corpus), gold=True)
     labelled = [document for document in documents if document.labels is not None]
-    with meter("training models of the folds", None):
-        unseen = Unseen.of(labelled, made.trainer.train, made.settings, settings.folds, validation).at(made.temperature)
+    unseen = made.unseen(labelled, settings.folds, validation)
     with meter("learning", None) as bar:
 
         def show(done: PassDone) -> None:
@@ -106,4 +105,4 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
             f"{model}: {why} trains by its settings, and {', '.join(changed)} is not what it was when this model was "
             "trained, or another file of that name; put it back, or train again"
         )
-    return AsTrained(name, trainer, settings, manifest.temperature)
+    return AsTrained(name, trainer, settings, manifest.temperature, manifest.outside_cost)

@@ -22,7 +22,7 @@ from concord.flows.errors import failed_message
 from concord.flows.screen.progress import meter
 from concord.flows.training.ladder_rules import RULES_STEP, rules_that_help, with_rules
 from concord.flows.training.trial_file import TrialFile
-from concord.flows.training.tuning import learn_temperature
+from concord.flows.training.tuning import learn_outside_cost, learn_temperature
 from concord.flows.work.done import PoolWork
 from concord.schemas.document import Document
 from concord.schemas.errors import ShardsError, TrainingError
@@ -46,7 +46,7 @@ from concord.workers.learning.trainers.selection import (
 )
 from concord.workers.learning.trainers.temperature import TemperatureFit
 from concord.workers.learning.trainers.trainer import Train, labels_of, without_new_labels
-from concord.workers.models.model import BringsRows, Model, tempered
+from concord.workers.models.model import BringsRows, Model, costing, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 from concord.workers.sweeps.documents import digest_of_files, digests_beside
 
@@ -238,18 +238,21 @@ def best_model(
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
     known = without_new_labels(outside, inside)
-    fit = learn_temperature(known, figures.model, ladder.best.settings.learning)
+    learning = ladder.best.settings.learning
+    fit = learn_temperature(known, figures.model, learning)
     found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit)
-    if ladder.best.settings.learning != "l" or isinstance(figures.model, BringsRows):
+    if learning != "l" or isinstance(figures.model, BringsRows):
         return found
     without_rules = found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
     if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
         return without_rules
     is_over = partial(clock.is_over, ladder.cost * FINAL_COST)
-    rules = rules_that_help(inside, ladder.best, fit.temperature, validation, trials, is_over=is_over)
+    model = tempered(figures.model, fit.temperature)
+    model = costing(model, learn_outside_cost(known, model, learning).cost)
+    rules = rules_that_help(inside, ladder.best, model, validation, trials, is_over=is_over)
     if rules is None:
         return without_rules
-    report = with_rules(found.report, rules, tempered(figures.model, fit.temperature), inside, outside)
+    report = with_rules(found.report, rules, model, inside, outside)
     return found._replace(report=report, rules=rules.text)
 
 

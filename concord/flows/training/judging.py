@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 from concord.flows.screen.progress import meter
 from concord.schemas.audit import HelpfulRule, JudgementReport
 from concord.schemas.document import Document
-from concord.schemas.settings import TrainerSettings
+from concord.schemas.settings import TrainerSettings, Validation
 from concord.workers.constraints.declared import DeclaredConstraints
 from concord.workers.constraints.declared_weights import with_weights
 from concord.workers.learning.mining.judgement import Judgement, judged
@@ -21,12 +21,19 @@ from concord.workers.learning.weights.unseen import Unseen
 
 
 class AsTrained(NamedTuple):
-    """Training of a model: the trainer's name, the trainer, its settings, and the temperature that it got."""
+    """Training of a model: the trainer's name, the trainer, its settings, temperature and outside cost that it got."""
 
     name: str
     trainer: Trainer
     settings: TrainerSettings
     temperature: float
+    outside_cost: float
+
+    def unseen(self, documents: Sequence[Document], folds: int, validation: Validation) -> Unseen:
+        """Documents as models of this kind score them that have not seen them. Raises the errors of `Unseen.of`."""
+        with meter("training models of the folds", None):
+            unseen = Unseen.of(documents, self.trainer.train, self.settings, folds, validation)
+        return unseen.at(self.temperature, self.outside_cost)
 
 
 def judged_beside(
@@ -44,10 +51,7 @@ def judged_beside(
     """
     settings, validation = cast("KeptSettings", miner.task.settings), miner.validation
     part = parts_of(documents, settings.folds, validation)
-    with meter("training models of the folds", None):
-        unseen = Unseen.of(documents, made.trainer.train, made.settings, settings.folds, validation).at(
-            made.temperature
-        )
+    unseen = made.unseen(documents, settings.folds, validation)
     first, rules = first_judged(settings.folds, validation), list[DeclaredConstraints]()
     with meter("mining without each fold", settings.folds - first) as bar:
         for mine in range(settings.folds):

@@ -35,7 +35,7 @@ from concord.workers.learning.trainers.selection import TrainerChoice
 from concord.workers.learning.trainers.trainer import labels_of
 from concord.workers.learning.weights.penalties import penalty_named
 from concord.workers.learning.weights.unseen import Unseen, UnseenAnswers, scores_among
-from concord.workers.models.model import Model
+from concord.workers.models.model import Model, outside_cost_of, temperature_of
 
 RULES_STEP = "rules mined"
 
@@ -71,13 +71,15 @@ class LadderRules(NamedTuple):
 def rules_that_help(
     documents: Sequence[Document],
     chosen: TrainerChoice,
-    temperature: float,
+    model: Model,
     validation: Validation,
     trials: TrialFile,
     *,
     is_over: Callable[[float], bool],
 ) -> LadderRules | None:
     """Mines rules from documents, and judges them beside models of the chosen settings on later parts.
+
+    - ``model``: one whose temperature and outside cost these have, too.
 
     A judgement that is in the file of trials is not made again. None where the time of others ends before it is made:
     ``is_over`` says so of the CPU seconds that it has taken. Raises the errors of `judged_beside` and `OutputError`.
@@ -95,9 +97,11 @@ def rules_that_help(
         holding = here.rules(documents, documents)
     if not holding.templates:
         return LadderRules(holding, None, time.process_time() - started)
-    name = f"{RULES_STEP}, temperature {temperature!r} {chosen.trainer} {chosen.settings.model_dump_json()}"
+    temperature, cost = temperature_of(model), outside_cost_of(model)
+    name = f"{RULES_STEP}, temperature {temperature!r}, outside cost {cost!r} {chosen.trainer} "
+    name += chosen.settings.model_dump_json()
     if name not in trials.results:
-        made = AsTrained(chosen.trainer, trainer_named(chosen.trainer), chosen.settings, temperature)
+        made = AsTrained(chosen.trainer, trainer_named(chosen.trainer), chosen.settings, temperature, cost)
         try:
             judgement = judged_beside(made, documents, holding, here, look)
         except _OutOfTimeError:
@@ -117,7 +121,7 @@ def with_rules(
 ) -> SearchReport:
     """The report of a ladder with its last step, and with what is to be expected under rules that help.
 
-    - ``model``: the chosen one, at its temperature, that has not seen the documents ``outside``.
+    - ``model``: the chosen one, at its temperature and outside cost, that has not seen the documents ``outside``.
 
     Raises `EngineError`.
     """

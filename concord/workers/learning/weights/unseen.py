@@ -23,7 +23,7 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.labels import Labels, LabelSet
+from concord.schemas.labels import OUTSIDE, Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.settings import TrainerSettings, Validation
@@ -38,7 +38,7 @@ from concord.workers.learning.estimation.constrained import answer, degrees, und
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.learning.weights.lasting import Answer, LastingAnswers
-from concord.workers.models.model import BringsRows, Model
+from concord.workers.models.model import BringsRows, Model, local_scores
 from concord.workers.storage.scratch import scratch_folder
 
 BATCH_DOCUMENTS = 50
@@ -83,9 +83,12 @@ class Unseen:
         scored = sorted(scores_of)
         return cls([documents[i] for i in scored], [scores_of[i] for i in scored], labels)
 
-    def at(self, temperature: float) -> Unseen:
-        """The documents with their scores divided by the temperature of the model that the weights are for."""
-        return replace(self, potentials=[own.at(temperature) for own in self.potentials])
+    def at(self, temperature: float, outside_cost: float) -> Unseen:
+        """The documents with scores at temperature and outside cost of the model that the weights are for."""
+        scores = self.potentials
+        if outside_cost:
+            scores = [own.costing(self.labels.index[OUTSIDE], outside_cost) for own in scores]
+        return replace(self, potentials=[own.at(temperature) for own in scores])
 
     def gold(self, i: int) -> Labels:
         """(n,) gold labels of document i."""
@@ -103,7 +106,8 @@ def scored_by_others(
 def scores_among(model: Model, documents: Sequence[Document], labels: LabelSet) -> list[Potentials]:
     """A model's scores of documents over labels that may be more than its own. Raises as `scored_by_others`."""
     check_scores(model)
-    return [_among(model.potentials(Batch.of([document])), model.labels, labels) for document in documents]
+    scores = (local_scores(model, Batch.of([document])).potentials for document in documents)
+    return [_among(own, model.labels, labels) for own in scores]
 
 
 def check_scores(model: Model) -> None:
