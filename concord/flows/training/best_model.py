@@ -60,7 +60,11 @@ RULES_COST = 0.8
 
 With `RESERVE` that is two trainings to judge, one for the model, and mining.
 """
+FIELD_RULES_COST = 8.0
+"""Cost of mining and judging rules where every token is in a field, as a multiple of the base's trials.
 
+There many rules hold, and no other step gains as much: steps leave this time free.
+"""
 FINAL_COST = 0.5
 """Cost of the model of all documents, which follows the rules, as a multiple of the trials of its settings."""
 
@@ -126,9 +130,12 @@ class _Clock:
         seconds = cost * self._base_seconds
         return cpu_seconds + seconds > self._cpu_left or time.monotonic() + seconds > self._end
 
-    def has_time(self, cost: float, *, is_known: bool) -> bool:
-        """Is there time for a step of so many times the base's cost? If its judgement is known, it takes no minutes."""
-        seconds = cost * RESERVE * self._base_seconds
+    def has_time(self, cost: float, *, is_known: bool, free: float) -> bool:
+        """Is there time for a step of so many times the base's cost? If its judgement is known, it takes no minutes.
+
+        - ``free``: what is left free after it and all that follows, as a multiple of the base's cost.
+        """
+        seconds = (cost * RESERVE + free) * self._base_seconds
         return seconds <= self._cpu_left and (is_known or time.monotonic() + seconds <= self._end)
 
 
@@ -222,8 +229,7 @@ def best_model(
             f"by; --effort best wants {LEAST_DOCUMENTS} or more, and --validation random some more than these"
         )
     trials, clock = TrialFile(out, [corpus, validation, *_digests(base.settings)]), _Clock(limits)
-    # Where every token is in a field, rules gain more than any other step, so their time is kept free.
-    share = 1.0 if OUTSIDE in labels_of(inside).names else 1.0 + RULES_COST
+    free = 0.0 if OUTSIDE in labels_of(inside).names else FIELD_RULES_COST
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
@@ -233,7 +239,7 @@ def best_model(
         judge = LadderJudge(inside, validation, trials, workers)
 
         def has_time(candidate: TrainerChoice, cost: float) -> bool:
-            return clock.has_time(cost * share, is_known=judge.knows(candidate))
+            return clock.has_time(cost, is_known=judge.knows(candidate), free=free)
 
         ladder = climb_ladder(inside, base, judge, has_time=has_time, progress=show, foresee=judge.foresee)
         figures = expected(inside, outside, base, ladder.best, _train_named)
@@ -244,7 +250,7 @@ def best_model(
     if learning != "l" or isinstance(figures.model, BringsRows):
         return found
     without_rules = found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
-    if not clock.has_time(ladder.cost * RULES_COST, is_known=False):
+    if not clock.has_time(0.0 if free else ladder.cost * RULES_COST, is_known=False, free=free):
         return without_rules
     is_over = partial(clock.is_over, ladder.cost * FINAL_COST)
     model = tempered(figures.model, fit.temperature)
