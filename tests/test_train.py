@@ -57,7 +57,7 @@ from concord.workers.models.model import Model, local_scores
 from concord.workers.models.saved_consistency import saved_consistency
 from concord.workers.models.settings import CrfSettings, HmmSettings, PerceptronSettings, SemiCrfSettings, SgdSettings
 from concord.workers.synthesis.layered import MADE_LAYER, with_layer
-from concord.workers.synthesis.made_up import Kind, synthesize
+from concord.workers.synthesis.made_up import synthesize
 from tests.support.made_runs import HashModel
 from tests.support.made_tracking import untracked
 
@@ -511,15 +511,18 @@ def test_every_ladder_ends_with_rules_or_says_why_not(
     assert search.untried == ()
 
 
-@pytest.mark.parametrize(("kind", "free"), [("news", 0.0), ("citations", FIELD_RULES_COST)])
-def test_time_for_rules_is_kept_free_where_every_token_is_in_a_field(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Kind, free: float
+@pytest.mark.parametrize(
+    ("labels", "free"),
+    [(("X", "Y"), FIELD_RULES_COST), (("B-X", "I-X"), FIELD_RULES_COST), (("B-X", "O"), 0.0), (("X", "O"), 0.0)],
+)
+def test_time_for_rules_is_kept_free_where_nearly_every_token_is_in_a_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: tuple[str, str], free: float
 ) -> None:
     kept_free = set[float]()
     monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {"cut-off": RUNGS["cut-off"]})
     monkeypatch.setattr(_Clock, "has_time", lambda *_, **asked: kept_free.add(asked["free"]))
-    documents = list(synthesize(12, seed=0, kind=kind))
-    base = TrainerChoice("sgd", SgdSettings(features="kinds", passes=1))
+    documents = [Document.build(f"{i}", [["a", "b"]] * 2, labels=[list(labels)] * 2) for i in range(12)]
+    base = TrainerChoice("sgd", SgdSettings(features="core", passes=1))
     best_model(documents, base, out=tmp_path / "model", corpus="", validation=Validation.LATER)
     assert kept_free == {free}
 

@@ -45,7 +45,7 @@ from concord.workers.learning.trainers.selection import (
     judged,
 )
 from concord.workers.learning.trainers.temperature import TemperatureFit
-from concord.workers.learning.trainers.trainer import Train, labels_of, without_new_labels
+from concord.workers.learning.trainers.trainer import Train, gold_of, without_new_labels
 from concord.workers.models.model import BringsRows, Model, costing, tempered
 from concord.workers.remote.ladder import LADDER, LadderParts, LadderTrial
 from concord.workers.sweeps.documents import digest_of_files, digests_beside
@@ -60,8 +60,8 @@ RULES_COST = 0.8
 
 With `RESERVE` that is two trainings to judge, one for the model, and mining.
 """
-FIELD_RULES_COST = 8.0
-"""Cost of mining and judging rules where every token is in a field, as a multiple of the base's trials.
+FIELD_RULES_COST, FEW_OUTSIDE = 8.0, 0.1
+"""Cost of mining and judging rules where less than this share of tokens is outside of fields, in the base's trials.
 
 There many rules hold, and no other step gains as much: steps leave this time free.
 """
@@ -229,7 +229,7 @@ def best_model(
             f"by; --effort best wants {LEAST_DOCUMENTS} or more, and --validation random some more than these"
         )
     trials, clock = TrialFile(out, [corpus, validation, *_digests(base.settings)]), _Clock(limits)
-    free = 0.0 if OUTSIDE in labels_of(inside).names else FIELD_RULES_COST
+    free = FIELD_RULES_COST if _are_fields(inside) else 0.0
     with _workers(context, LadderParts(inside, validation)) as workers, meter("choosing", None) as bar:
 
         def show(step: LadderStep) -> None:
@@ -260,6 +260,12 @@ def best_model(
         return without_rules
     report = with_rules(found.report, rules, model, inside, outside)
     return found._replace(report=report, rules=rules.text)
+
+
+def _are_fields(documents: Sequence[Document]) -> bool:
+    """Are few tokens outside of fields, as in citations and addresses?"""
+    gold = [name for document in documents for name in gold_of(document)]
+    return gold.count(OUTSIDE) < FEW_OUTSIDE * len(gold)
 
 
 def _digests(settings: TrainerSettings) -> list[str]:
