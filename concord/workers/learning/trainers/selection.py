@@ -177,7 +177,8 @@ def climb_ladder(
     """
     for document in documents:
         gold_of(document)
-    rungs = [_for_labels(rung, labels_of(documents)) for rung in RUNGS.values() if _is_open(rung, base.settings)]
+    labels = labels_of(documents)
+    rungs = [_for_labels(rung, labels) for rung in RUNGS.values() if _is_open(rung, base.settings)]
     foresee(chain([base], _changed(rungs, base, documents, has_time)))
     first = _first(base, judge)
     steps, untried, failures, tried, best = [first], list[str](), dict[str, str](), {base}, first
