@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,10 @@ def problem_of(seed: int) -> Problem:
         relations=relations,
         own_edges=seed % 5 == 4,
     )
+
+
+UNLIKE_FOLDED = (133, 179, 289)
+"""Seeds of problems whose Viterbi labels score more than those of the folded problem (`core.folding`)."""
 
 
 @cache
@@ -120,6 +125,20 @@ def without_constraints_none_loses_to_viterbi(solver: Solver, seeds: range) -> N
         decoded = run(solver, problem, incumbent=viterbi(problem.potentials))
         best = enumerate_best(problem)[1]
         expect_near(decoded.objective, best, TOLERANCE * max(1.0, abs(best)), "the best labels under the model alone")
+
+
+def none_loses_to_viterbi(solver: Solver, seeds: range) -> None:
+    """Whatever it starts from, an engine whose aim is the score answers with one that is no less than Viterbi's."""
+    if solver.own_aim:
+        return
+    for seed in (*seeds, *UNLIKE_FOLDED):
+        problem = problem_of(seed)
+        least = problem.score(viterbi(problem.potentials)).objective
+        rng = np.random.default_rng(seed)
+        start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
+        for given, budget in product((None, start), (UNLIMITED, Budget(work=1))):
+            found = run(solver, problem, incumbent=given, budget=budget).objective
+            expect(found >= least - ROUNDING, f"an answer of {found} nats to problem_of({seed}), Viterbi's has {least}")
 
 
 def one_token_is_enough(solver: Solver, seeds: range) -> None:
@@ -220,6 +239,7 @@ ENGINE_CHECKS = (
     answers_keep_to_brute_force,
     exact_engines_prove_the_optimum,
     without_constraints_none_loses_to_viterbi,
+    none_loses_to_viterbi,
     one_token_is_enough,
     infeasible_sets_are_told,
     the_same_seed_gives_the_same_bytes,

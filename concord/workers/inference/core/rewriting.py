@@ -53,9 +53,16 @@ def solving(rewrite: Callable[[Prepared], Rewriting | None]) -> Callable[[Engine
             other = rewrite(prepared)
             if other is None:
                 return engine(prepared, config=config, rng=rng, budget=budget, incumbent=incumbent)
-            start = None if incumbent is None else other.there(incumbent)
+            start = other.there(_better(prepared, incumbent))
             return other.answer(engine(other.problem, config=config, rng=rng, budget=budget, incumbent=start))
 
         return solve
 
     return decorated
+
+
+def _better(problem: Prepared, incumbent: Labels | None) -> Labels:
+    """The better of the Viterbi labels, which are not those of the other form, and an incumbent (N,)."""
+    if incumbent is None or problem.score(incumbent).objective <= problem.first.objective:
+        return problem.viterbi
+    return incumbent
