@@ -136,9 +136,9 @@ def none_loses_to_viterbi(solver: Solver, seeds: range) -> None:
         least = problem.score(viterbi(problem.potentials)).objective
         rng = np.random.default_rng(seed)
         start = random_labelling(rng, problem.labels, problem.potentials.sentence_starts, len(problem))
-        for given, budget in product((None, start), (UNLIMITED, Budget(work=1))):
-            found = run(solver, problem, incumbent=given, budget=budget).objective
-            expect(found >= least - ROUNDING, f"an answer of {found} nats to problem_of({seed}), Viterbi's has {least}")
+        for incumbent, budget in product((None, start), (UNLIMITED, Budget(work=1))):
+            nats = run(solver, problem, incumbent=incumbent, budget=budget).objective
+            expect(nats >= least - ROUNDING, f"an answer of {nats} nats to problem_of({seed}), Viterbi's has {least}")
 
 
 def one_token_is_enough(solver: Solver, seeds: range) -> None:

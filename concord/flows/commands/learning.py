@@ -75,9 +75,9 @@ def as_trained(model: str, context: RunContext, *, why: str) -> AsTrained:
     potentials, and where a file or resource that its settings name cannot be read or is another one; and the errors of
     opening.
     """
-    opened = open_model(model, context)
-    check_scores(opened.model)
-    manifest = parse_manifest(opened.folder / MANIFEST)
+    source = open_model(model, context)
+    check_scores(source.model)
+    manifest = parse_manifest(source.folder / MANIFEST)
     name = str(manifest.training.get("trainer"))
     trainer = TRAINERS.get(name)
     if trainer is None:

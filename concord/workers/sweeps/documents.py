@@ -75,8 +75,8 @@ def digests_beside(settings: TrainerSettings) -> dict[str, str]:
 
 def digests_of_named(settings: TrainerSettings) -> dict[str, str]:
     """Digest of each file or resource that an option of a trainer names, as option=name. Raises `OSError`."""
-    named = [(option, name) for option in settings.files for name in settings.places([option])]
-    return {f"{option}={name}": digest_of_files(place_of(option, name)) for option, name in named}
+    pairs = [(option, name) for option in settings.files for name in settings.places([option])]
+    return {f"{option}={name}": digest_of_files(place_of(option, name)) for option, name in pairs}
 
 
 def extras_of_named(settings: TrainerSettings) -> dict[str, dict[str, str]]:
@@ -84,9 +84,9 @@ def extras_of_named(settings: TrainerSettings) -> dict[str, dict[str, str]]:
 
     Raises `OSError` and `ResourceError`.
     """
-    named = {option: settings.places([option]) for option in settings.files}
-    extras = {NAMED_FILES: digests_of_named(settings), "licences": licences_of(named)}
-    return {name: found for name, found in extras.items() if found}
+    names = {option: settings.places([option]) for option in settings.files}
+    extras = {NAMED_FILES: digests_of_named(settings), "licences": licences_of(names)}
+    return {name: entry for name, entry in extras.items() if entry}
 
 
 def model_digest_of(model: Model, folder: Path) -> str:
