@@ -23,7 +23,7 @@ import numpy as np
 from concord.schemas.arrays import Floats, Ints, Mask
 from concord.schemas.document import Batch, Document
 from concord.schemas.errors import TrainingError
-from concord.schemas.labels import OUTSIDE, Labels, LabelSet
+from concord.schemas.labels import Labels, LabelSet
 from concord.schemas.potentials import Potentials
 from concord.schemas.problem import Problem
 from concord.schemas.settings import TrainerSettings, Validation
@@ -38,7 +38,7 @@ from concord.workers.learning.estimation.constrained import answer, degrees, und
 from concord.workers.learning.search.folds import first_answered, parts_of, round_of
 from concord.workers.learning.trainers.trainer import Train, gold_of, labels_of
 from concord.workers.learning.weights.lasting import Answer, LastingAnswers
-from concord.workers.models.model import BringsRows, Model, local_scores
+from concord.workers.models.model import BringsRows, LocalScores, Model, local_scores
 from concord.workers.storage.scratch import scratch_folder
 
 BATCH_DOCUMENTS = 50
@@ -85,10 +85,8 @@ class Unseen:
 
     def at(self, temperature: float, outside_cost: float) -> Unseen:
         """The documents with scores at temperature and outside cost of the model that the weights are for."""
-        scores = self.potentials
-        if outside_cost:
-            scores = [own.costing(self.labels.index[OUTSIDE], outside_cost) for own in scores]
-        return replace(self, potentials=[own.at(temperature) for own in scores])
+        scores = (LocalScores(own).costing(outside_cost, self.labels).at(temperature) for own in self.potentials)
+        return replace(self, potentials=[own.potentials for own in scores])
 
     def gold(self, i: int) -> Labels:
         """(n,) gold labels of document i."""
