@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import concord.flows.training.best_model
 import concord.flows.training.train_model
+import concord.workers.learning.trainers.selection
 from concord.flows.cli.app import app
 from concord.flows.training.train_model import TrainJob, train_model
 from concord.schemas.document import Batch, Document
@@ -202,6 +204,25 @@ def test_training_keeps_it_tells_it_and_every_answer_has_it(made: Made) -> None:
     told = call("label", "--model", made.folder, "w1 w2 w3")
     assert [one["type"] for one in told["entities"]] == want[: len(told["entities"])]
     assert told["entities"]
+
+
+def test_best_keeps_the_cost_that_its_rules_were_judged_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where nothing else is tuned, and where other documents are held out for that."""
+    monkeypatch.setattr(concord.flows.training.train_model, "Tracking", untracked([]))
+    monkeypatch.setattr(concord.workers.learning.trainers.selection, "RUNGS", {})
+    judged_at = list[float]()
+
+    def seen(documents: Any, chosen: Any, model: Model, *more: Any, **given: Any) -> None:
+        judged_at.append(outside_cost_of(model))
+
+    monkeypatch.setattr(concord.flows.training.best_model, "rules_that_help", seen)
+    write_corpus(rare(120, 5), tmp_path / "corpus", source="test")
+    options = {"corpus": str(tmp_path / "corpus"), "trainer": "sgd", "settings": SgdSettings(features="core")}
+    variants: tuple[dict[str, object], ...] = ({}, {"consistency": False}, {"held_out_share": 0.4})
+    for number, more in enumerate(variants):
+        out = tmp_path / str(number)
+        train_model(TrainJob.model_validate({**options, **more, "effort": "best", "out": str(out)}))
+        assert parse_manifest(out / MANIFEST).outside_cost == judged_at[number] > 0.0
 
 
 def test_what_a_run_says_of_itself_is_verified(made: Made, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from concord.schemas.settings import TrainerSettings, Validation
 from concord.schemas.train_report import SearchReport, StepRow
 from concord.workers.features.resources import RESOURCES, own_resources
 from concord.workers.learning.search.folds import LATER_SHARE, divided
+from concord.workers.learning.trainers.outside_cost import OutsideCostFit
 from concord.workers.learning.trainers.registry import trainer_named
 from concord.workers.learning.trainers.selection import (
     FOLDS,
@@ -77,7 +78,7 @@ class BestModel(NamedTuple):
 
     - ``report``: of the search.
     - ``tuning_model``: a model of it that has not seen the documents with no part in the choice.
-    - ``temperature``: of that model, by these documents.
+    - ``temperature``, ``outside_cost``: of that model, by these documents.
     - ``rules``: text of a file of mined rules that help it; None where none does.
     """
 
@@ -85,6 +86,7 @@ class BestModel(NamedTuple):
     report: SearchReport
     tuning_model: Model
     temperature: TemperatureFit
+    outside_cost: OutsideCostFit
     rules: str | None = None
 
 
@@ -246,15 +248,17 @@ def best_model(
     known = without_new_labels(outside, inside)
     learning = ladder.best.settings.learning
     fit = learn_temperature(known, figures.model, learning)
-    found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit)
+    model = tempered(figures.model, fit.temperature)
+    cost = learn_outside_cost(known, model, learning)
+    found = BestModel(ladder.best, _report(ladder, figures), figures.model, fit, cost)
     if learning != "l" or isinstance(figures.model, BringsRows):
         return found
     without_rules = found._replace(report=found.report.model_copy(update={"untried": (*ladder.untried, RULES_STEP)}))
+    # What steps have left free is the time of rules.
     if not clock.has_time(0.0 if free else ladder.cost * RULES_COST, is_known=False, free=free):
         return without_rules
     is_over = partial(clock.is_over, ladder.cost * FINAL_COST)
-    model = tempered(figures.model, fit.temperature)
-    model = costing(model, learn_outside_cost(known, model, learning).cost)
+    model = costing(model, cost.cost)
     rules = rules_that_help(inside, ladder.best, model, validation, trials, is_over=is_over)
     if rules is None:
         return without_rules

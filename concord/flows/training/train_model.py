@@ -121,7 +121,8 @@ class _ChosenSettings(NamedTuple):
     - ``layers``: ways to use layers of the corpus, where it is asked for.
     - ``tuning_model``: a model of the candidate that has not seen the documents by which label consistency is tuned;
       None where the choice has made none.
-    - ``temperature``: of the candidate, by documents that it has not seen; None where it was not learned.
+    - ``temperature``, ``outside_cost``: of the candidate, by documents that it has not seen; None where they were not
+      learned.
     - ``rules``: text of a file of mined rules that help; None where none do.
     """
 
@@ -131,6 +132,7 @@ class _ChosenSettings(NamedTuple):
     layers: LayersChoice | None = None
     tuning_model: Model | None = None
     temperature: TemperatureFit | None = None
+    outside_cost: OutsideCostFit | None = None
     rules: str | None = None
 
     @property
@@ -276,6 +278,7 @@ def _choose(
             search=best.report,
             tuning_model=best.tuning_model if same_part else None,
             temperature=best.temperature,
+            outside_cost=best.outside_cost,
             rules=best.rules,
         )
     trials = TrialFile(out, search_of(corpus, sampling, settings))
@@ -355,8 +358,10 @@ def _divided(request: TrainJob, documents: Sequence[Document]) -> tuple[list[Doc
 
 
 def _untuned(choice: _ChosenSettings) -> _TunedParts:
-    """What is known where nothing is held out: the temperature that the choice has learned, if it has."""
-    return NOTHING_HELD_OUT._replace(temperature=choice.temperature or NOTHING_HELD_OUT.temperature)
+    """What is known where nothing is held out: what the choice has learned, if it has."""
+    return _TunedParts(
+        choice.temperature or NOTHING_HELD_OUT.temperature, choice.outside_cost or NOTHING_HELD_OUT.outside_cost
+    )
 
 
 def _tune(
@@ -379,7 +384,7 @@ def _tune(
         fit = choice.temperature or learn_temperature(outside, model, request.settings.learning)
         own, cost = tempered(model, fit.temperature), AS_THEY_ARE
         if choice.answers is None:
-            cost = learn_outside_cost(outside, own, request.settings.learning)
+            cost = choice.outside_cost or learn_outside_cost(outside, own, request.settings.learning)
         own = costing(own, cost.cost)
         return _TunedParts(fit, cost, tune_consistency(outside, own, counted, beyond_chance=choice.answers is not None))
 
